@@ -1,0 +1,326 @@
+"""From a bound configuration to a compiled `Site`: the only caller of the modules' factories."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from gateway import log
+from gateway.config import bind, source
+from gateway.config.args import encode
+from gateway.config.merge import merged
+from gateway.config.schema import ConfigError, In, Level, Paths, Place, Text
+from gateway.http import hosts, paths, variables
+from gateway.http.message import HttpError, Outcome, Request
+from gateway.http.router import Location, Locations, Server, Site
+from gateway.http.settings import Addressing, Blocks, Http, Idle
+from gateway.http.text import compiled
+from gateway.module import Compiled, Modules, Phase, Variable
+from gateway.modules import ORDER
+from gateway.pattern import Pattern, PatternError
+from gateway.process.settings import TABLES as PROCESS_TABLES
+
+N = TypeVar("N")
+CORE_TABLES: tuple[type, ...] = (*PROCESS_TABLES, Blocks, Addressing, Http, Idle)
+_PHASES = (Phase.LATE_REWRITE, Phase.PREACCESS, Phase.ACCESS, Phase.PRECONTENT, Phase.CONTENT)
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A configuration that may run: the site, and what the process layer reads for itself."""
+
+    site: Site
+    root: Level
+    source: source.Source
+
+
+def load(file: str, where: Paths, extra: str = "") -> Loaded:
+    """Read, judge and compile a configuration. Raises ConfigError; nothing is bound, started or written."""
+    text = source.read(file, where, extra)
+    root = bind.bind(text.statements, tables())
+    site = Compiler(root, where, ORDER).site()
+    return Loaded(site, root, text)
+
+
+def tables() -> list[type]:
+    """Every table of rows there is: the core's and the modules'."""
+    return list(dict.fromkeys([*CORE_TABLES, *(module.conf for module in ORDER)]))
+
+
+@dataclass(slots=True)
+class LevelBuild:
+    """What one level's factories are given (see `gateway.module.Build`)."""
+
+    compiler: "Compiler"
+    level: Level
+    settings: Http
+    shared: dict[Any, Any]
+    prefix: str
+    server_name: bytes = b""
+    location_prefix: bytes = b""
+    location_is_pattern: bool = False
+    auto_redirect: bool = False
+
+    def text(self, text: Text | str) -> Compiled:
+        """Compile a value with variables."""
+        raw, place = (text.raw, text.place) if isinstance(text, Text) else (text, None)
+        return compiled(raw, self.compiler.lookup, place)
+
+    def variable(self, name: str, place: Place | None = None) -> Variable:
+        """Look up a variable."""
+        return self.compiler.lookup(name, place)
+
+    def define(self, name: str, variable: Variable) -> None:
+        """Add a variable of the configuration's own. Raises ConfigError if the name belongs to nginx."""
+        self.compiler.defined[name] = variable
+
+    def conf(self, table: type[N]) -> N:
+        """Another table's merged values at this level."""
+        return merged(table, self.level)
+
+    def inner(self, level: Level) -> Location:
+        """Compile a nested level into a plan."""
+        return self.compiler.plan(self.child(level), self.settings_name(level))
+
+    def child(self, level: Level) -> "LevelBuild":
+        """The build of a nested level, in the same location."""
+        return LevelBuild(
+            self.compiler,
+            level,
+            self.compiler.settings(level),
+            self.shared,
+            self.prefix,
+            self.server_name,
+            self.location_prefix,
+            self.location_is_pattern,
+        )
+
+    def settings_name(self, level: Level) -> str:
+        """What a nested plan is called."""
+        return "limit_except" if level.context is In.LIMIT_EXCEPT else "if"
+
+    def warn(self, message: str, place: Place | None = None) -> None:
+        """Log a warning about the configuration."""
+        log.main.write(log.WARN, f"{message} in {place}" if place else message)
+
+
+@dataclass(slots=True)
+class Compiler:
+    """Compiles one bound configuration."""
+
+    root: Level
+    where: Paths
+    modules: Modules
+    defined: dict[str, Variable] = field(default_factory=dict)
+    builtin: dict[str, Variable] = field(default_factory=dict)
+    prefixes: dict[str, Callable[[str], Variable]] = field(default_factory=dict)
+    logs: dict[tuple[log.Spec, ...], log.ErrorLog] = field(default_factory=dict)
+    result: Site = field(default_factory=Site)
+
+    def site(self) -> Site:
+        """Compile everything. Raises ConfigError."""
+        self.builtin = dict(variables.CORE)
+        self.prefixes = dict(variables.PREFIXES)
+        for module in self.modules:
+            self.builtin.update(module.variables)
+            self.prefixes.update(module.prefixes)
+        self._walk(self.root, self._define)
+        blocks = [level for level in self.root.children if level.context is In.HTTP]
+        if len(blocks) > 1:
+            raise ConfigError('"http" directive is duplicate', blocks[1].place)
+        for http in blocks:
+            self._http(http)
+        self.result.starts = [module.start for module in self.modules if module.start is not None]
+        return self.result
+
+    def _http(self, http: Level) -> None:
+        described = []
+        self._at_http(http)
+        for level in http.children:
+            if level.context is In.SERVER:
+                server = self._server(level)
+                self.result.servers.append(server)
+                described.append((server, merged(Addressing, level), level.place))
+        self.result.listens = hosts.listens(described)
+
+    def _at_http(self, http: Level) -> None:
+        """Levels without requests of their own (http, upstream) are compiled too: their modules judge and prepare there."""
+        build = self._build(http)
+        for module in self.modules:
+            if module.prepare is not None:
+                for level in (http, *(child for child in http.children if child.context is In.UPSTREAM)):
+                    module.prepare(merged(module.conf, level), build if level is http else build.child(level))
+
+    def _build(self, level: Level, server_name: bytes = b"") -> LevelBuild:
+        return LevelBuild(self, level, self.settings(level), self.result.shared, self.where.prefix, server_name)
+
+    def settings(self, level: Level) -> Http:
+        """The core's values at a level, its error log opened."""
+        settings = merged(Http, level)
+        specs = tuple(settings.error_log)
+        if specs:
+            settings.errors = self.logs.setdefault(specs, None) or self._log(specs)  # type: ignore[arg-type]
+        return settings
+
+    def _log(self, specs: tuple[log.Spec, ...]) -> log.ErrorLog:
+        made = self.logs[specs] = log.ErrorLog(specs)
+        return made
+
+    def _walk(self, level: Level, visit: Callable[[Level], None]) -> None:
+        visit(level)
+        for child in level.children:
+            self._walk(child, visit)
+
+    def _define(self, level: Level) -> None:
+        if level.context in (In.MAIN, In.EVENTS):
+            return
+        build = self._build(level)
+        for module in self.modules:
+            conf = merged(module.conf, level)
+            if module.check is not None:
+                module.check(conf, level)
+            if module.define is not None:
+                module.define(conf, build)
+
+    def lookup(self, name: str, place: Place | None) -> Variable:
+        """Find a variable by name. Raises ConfigError."""
+        found = self.defined.get(name) or self.builtin.get(name)
+        if found is not None:
+            return found
+        if name.isdigit():
+            return variables.capture(int(name))
+        for prefix, make in self.prefixes.items():
+            if name.startswith(prefix):
+                return make(name[len(prefix) :])
+        raise ConfigError(f'unknown "{name}" variable')
+
+    def _server(self, level: Level) -> Server:
+        name = hosts.first_name(merged(Addressing, level))
+        build = self._build(level, name)
+        server = Server(name, self.plan(build, ""))
+        server.program = self._program(build)
+        server.post_read = self._handlers(build, Phase.POST_READ)
+        self._locations(build, level, server.locations, server.named)
+        return server
+
+    def _locations(self, outer: LevelBuild, level: Level, into: Locations, named: dict[str, Location]) -> None:
+        for child in level.children:
+            if child.context is not In.LOCATION:
+                continue
+            modifier, pattern = child.head
+            hosts.judge_nesting(level, child)
+            build = outer.child(child)
+            build.auto_redirect = False
+            build.location_is_pattern = modifier in ("~", "~*")
+            build.location_prefix = b"" if build.location_is_pattern or modifier == "@" else encode(pattern)
+            compiled_pattern = self._pattern(pattern, modifier, child.place) if build.location_is_pattern else None
+            location = self._location(build, child, pattern, named)
+            self._add(location, modifier, pattern, compiled_pattern, build, into, named, child.place)
+
+    def _location(self, build: LevelBuild, level: Level, name: str, named: dict[str, Location]) -> Location:
+        location = self.plan(build, name)
+        location.program = self._program(build)
+        for child in level.children:
+            if child.context is In.LIMIT_EXCEPT:
+                methods = frozenset(word.encode() for word in child.head)
+                spared = methods | {b"HEAD"} if b"GET" in methods else methods
+                location.limited = (spared, build.inner(child))
+        if any(child.context is In.LOCATION for child in level.children):
+            location.inner = Locations()
+            self._locations(build, level, location.inner, named)
+        return location
+
+    @staticmethod
+    def _pattern(pattern: str, modifier: str, place: Place) -> Pattern:
+        try:
+            return Pattern(encode(pattern), modifier == "~*")
+        except PatternError as error:
+            raise ConfigError(str(error), place) from None
+
+    @staticmethod
+    def _add(
+        location: Location,
+        modifier: str,
+        name: str,
+        pattern: Pattern | None,
+        build: LevelBuild,
+        into: Locations,
+        named: dict[str, Location],
+        place: Place,
+    ) -> None:
+        key = encode(name)
+        if pattern is not None:
+            into.patterns.append((pattern, location))
+            return
+        table: dict[Any, Location] = named if modifier == "@" else into.exact if modifier == "=" else into.prefixes
+        if (name if modifier == "@" else key) in table:
+            raise ConfigError(f'duplicate location "{name}"', place)
+        if modifier == "@":
+            named[name] = location
+        elif modifier == "=":
+            location.exact = True
+            into.exact[key] = location
+        else:
+            location.stops = modifier == "^~"
+            location.redirect = key if build.auto_redirect and key.endswith(b"/") else None
+            into.add_prefix(key, location)
+
+    def plan(self, build: LevelBuild, name: str) -> Location:
+        """Compile a level's flat plan."""
+        location = Location(name, build.settings)
+        handlers: list[Any] = []
+        for phase in _PHASES:
+            found = self._handlers(build, phase)
+            if phase is Phase.ACCESS and build.settings.satisfy == "any" and len(found) > 1:
+                found = (_any_of(found),)
+            handlers += found
+        location.handlers = tuple(handlers)
+        location.folder, location.mapping = paths.folder(build), paths.mapping(build)
+        location.error_pages = tuple((codes, answer, build.text(uri)) for codes, answer, uri in build.settings.error_page)
+        filters, loggers = [], []
+        for module in self.modules:
+            conf = merged(module.conf, build.level)
+            made = module.filter(conf, build) if module.filter is not None else None
+            if made is not None:
+                filters.append(made)
+            logger = module.logger(conf, build) if module.logger is not None else None
+            if logger is not None:
+                loggers.append(logger)
+        location.filters, location.loggers = tuple(filters), tuple(loggers)
+        return location
+
+    def _program(self, build: LevelBuild) -> Any:
+        found = self._handlers(build, Phase.REWRITE)
+        return found[0] if found else None
+
+    def _handlers(self, build: LevelBuild, phase: Phase) -> tuple[Any, ...]:
+        made = []
+        for module in self.modules:
+            factory = module.handlers.get(phase)
+            if factory is not None:
+                handler = factory(merged(module.conf, build.level), build)
+                if handler is not None:
+                    made.append(handler)
+        return tuple(made)
+
+
+def _any_of(checks: Sequence[Any]) -> Any:
+    """`satisfy any`: the first check that admits is enough; the last refusal, 401 before 403, is what is answered."""
+
+    async def access(request: Request) -> Outcome:
+        refused: HttpError | None = None
+        for check in checks:
+            try:
+                outcome = check(request)
+                if outcome is not None and not hasattr(outcome, "status"):
+                    outcome = await outcome
+            except HttpError as error:
+                if error.status not in (401, 403):
+                    raise
+                refused = error if refused is None or error.status == 401 else refused
+                continue
+            return outcome  # type: ignore[no-any-return]
+        if refused is not None:
+            raise refused
+        return None
+
+    return access

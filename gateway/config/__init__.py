@@ -1,0 +1,1 @@
+"""Read nginx syntax and judge it by rows."""

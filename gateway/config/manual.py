@@ -1,0 +1,121 @@
+"""Print the manual of all directives from their rows: `python -m gateway.config.manual > docs/directives.md`."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from gateway.config.schema import Directive, In, Text, rows_of
+
+_HEAD = """# Directives
+
+This page is printed from the rows of the modules (`make docs`): what stands here is what the parser accepts. Names, \
+defaults and
+meanings are nginx's unless a text says otherwise. *No effect* means that the directive is read and judged, so that \
+existing
+configurations load, and then does nothing here, for the reason given.
+"""
+
+_NAMES = {
+    In.MAIN: "main",
+    In.EVENTS: "events",
+    In.HTTP: "http",
+    In.SERVER: "server",
+    In.LOCATION: "location",
+    In.IF_SERVER: "if in server",
+    In.IF_LOCATION: "if in location",
+    In.LIMIT_EXCEPT: "limit_except",
+    In.UPSTREAM: "upstream",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """A module: its name, what it says of itself, and its tables."""
+
+    name: str
+    about: str
+    tables: tuple[type, ...]
+
+
+def manual(chapters: Iterable[Chapter]) -> str:
+    """The whole manual in Markdown, chapters and directives in alphabetical order."""
+    parts = [_HEAD]
+    for chapter in sorted(chapters, key=lambda one: one.name):
+        rows = sorted(
+            (row for table in chapter.tables for row in rows_of(table)), key=lambda row: (row.name, row.contexts)
+        )
+        if rows:
+            parts += [f"## {chapter.name}\n", f"{chapter.about}\n", *map(_entry, rows)]
+    return "\n".join(parts)
+
+
+def _entry(row: Directive) -> str:
+    contexts = ", ".join(_NAMES[context] for context in In if context & row.contexts)
+    lines = [f"### {row.name}\n", row.doc + "\n"]
+    if row.idle:
+        lines.append(f"*No effect:* {row.idle}.\n")
+    lines += [f"- Syntax: `{_syntax(row)}`", f"- Default: {_default(row)}", f"- Context: {contexts}", ""]
+    return "\n".join(lines)
+
+
+def _syntax(row: Directive) -> str:
+    words = f"{row.name} {row.arg.syntax}".rstrip()
+    if row.opens is not None or (row.arg.block and not words.endswith("}")):
+        return words + " { … }"
+    return words if row.arg.block else words + ";"
+
+
+def _default(row: Directive) -> str:
+    text = row.default_text or _shown(row.default)
+    return f"`{row.name} {text};`" if text not in ("", "-") else "none"
+
+
+def _shown(value: Any) -> str:
+    """A default as it would be written in a configuration; "" if there is none to write."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, Enum):
+        return value.name.lower()
+    if isinstance(value, Text):
+        return value.raw
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, float):
+        return f"{value:g}s"
+    if isinstance(value, frozenset):
+        return " ".join(sorted(map(_shown, value)))
+    if isinstance(value, tuple):
+        return " ".join(map(_shown, value))
+    return str(value) if isinstance(value, int | str) else ""
+
+
+def chapters(modules: Sequence[Any], core: Iterable[type]) -> list[Chapter]:
+    """One chapter for each module of the order, one for each file with tables of the core."""
+    made = [Chapter(module.name, _about(module.conf), (module.conf,)) for module in modules]
+    files: dict[str, list[type]] = {}
+    for table in core:
+        files.setdefault(table.__module__, []).append(table)
+    for name, tables in files.items():
+        title = "core" if ".http." in name else name.split(".")[-2]
+        made.append(Chapter(title, _about(tables[0]), tuple(tables)))
+    return made
+
+
+def _about(table: type) -> str:
+    """The first paragraph of the docstring of the file that declares a table."""
+    import sys
+
+    text = sys.modules[table.__module__].__doc__ or ""
+    return " ".join(text.strip().split("\n\n")[0].split())
+
+
+def _print() -> None:
+    from gateway.build import CORE_TABLES
+    from gateway.modules import ORDER
+
+    print(manual(chapters(ORDER, CORE_TABLES)), end="")
+
+
+if __name__ == "__main__":
+    _print()

@@ -1,0 +1,1 @@
+"""The HTTP engine: wire, router, phases, filters, output."""

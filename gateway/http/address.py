@@ -1,0 +1,107 @@
+"""The arguments of `listen`: an address and what is asked of its socket.
+
+Source: https://nginx.org/en/docs/http/ngx_http_core_module.html#listen.
+"""
+
+import socket
+from dataclasses import dataclass, field
+
+from gateway.config.schema import Arg, ConfigError, Place, Statement
+
+_NUMBERS = ("backlog", "setfib", "fastopen")
+_SIZES = ("rcvbuf", "sndbuf")
+_FLAGS = ("default_server", "default", "ssl", "http2", "quic", "proxy_protocol", "bind", "deferred", "reuseport", "spdy", "multipath")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One `listen`: resolved host and port, or a unix socket's path, with options as written."""
+
+    host: str  # numeric; "" for a unix socket
+    port: int
+    path: str
+    options: dict[str, object] = field(default_factory=dict)
+    place: Place | None = None
+
+    @property
+    def key(self) -> str:
+        """What makes two listens the same socket."""
+        if self.path:
+            return f"unix:{self.path}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def listen_argument() -> Arg[tuple[Address, ...]]:
+    """`listen address[:port] | port | unix:path [option ...]`: one `Address` per address the name has."""
+    return Arg("address[:port] | port | unix:path [option ...]", 1, None, _parse)
+
+
+def _parse(statement: Statement) -> tuple[Address, ...]:
+    word, *rest = statement.args
+    options = _options(rest, statement.place)
+    if word.startswith("unix:"):
+        if len(word) == 5:
+            raise ConfigError(f'no path in the unix domain socket in "{word}" of the "listen" directive', statement.place)
+        return (Address("", 0, word[5:], options, statement.place),)
+    host, port = _split(word, statement.place)
+    if host == "*" or not host:
+        return (Address("0.0.0.0", port, "", options, statement.place),)
+    return tuple(Address(numeric, port, "", options, statement.place) for numeric in _resolve(host, word, statement.place))
+
+
+def _split(word: str, place: Place) -> tuple[str, int]:
+    if word.isdigit():
+        return "", _port(word, word, place)
+    if word.startswith("["):
+        end = word.find("]")
+        if end < 0:
+            raise ConfigError(f'invalid address in "{word}" of the "listen" directive', place)
+        host, rest = word[1:end], word[end + 1 :]
+        return host, _port(rest[1:], word, place) if rest.startswith(":") else 80
+    host, colon, port = word.partition(":")
+    return host, _port(port, word, place) if colon else 80
+
+
+def _port(text: str, word: str, place: Place) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 65535:
+        raise ConfigError(f'invalid port in "{word}" of the "listen" directive', place)
+    return int(text)
+
+
+def _resolve(host: str, word: str, place: Place) -> list[str]:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host)
+            return [host]
+        except OSError:
+            continue
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        raise ConfigError(f'host not found in "{word}" of the "listen" directive', place) from None
+    return list(dict.fromkeys(str(item[4][0]) for item in found))
+
+
+def _options(words: list[str], place: Place) -> dict[str, object]:
+    options: dict[str, object] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if word in _FLAGS:
+            options["default_server" if word == "default" else word] = True
+        elif equals and name in _NUMBERS and value.isdigit():
+            options[name] = int(value)
+        elif equals and name in _SIZES and _bytes(value) is not None:
+            options[name] = _bytes(value)
+        elif (equals and name == "ipv6only" and value in ("on", "off")) or (name == "so_keepalive" and value):
+            options[name] = value
+        elif equals and name == "accept_filter":
+            options[name] = value
+        else:
+            raise ConfigError(f'invalid parameter "{word}"', place)
+    return options
+
+
+def _bytes(value: str) -> int | None:
+    unit = {"k": 1024, "m": 1048576}.get(value[-1:].lower(), 1)
+    digits = value[:-1] if unit > 1 else value
+    return int(digits) * unit if digits.isdigit() else None

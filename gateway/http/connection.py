@@ -1,0 +1,529 @@
+"""One HTTP/1 connection: bytes in, requests through the engine, bytes out.
+
+A request is answered inside `data_received` as far as it goes; what has to wait is a `Flow`. The next pipelined request begins
+when the present one has ended. Attributes are grouped by lifetime.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from gateway import log
+from gateway.http.body import RequestBody
+from gateway.http.engine import refuse, respond
+from gateway.http.flow import Flow, Wait
+from gateway.http.head import head
+from gateway.http.headers import NO_HEADERS
+from gateway.http.message import ClientGone, FileBody, Request, Response
+from gateway.http.output import send
+from gateway.http.report import report
+from gateway.http.router import Listen
+from gateway.http.sendfile import sendfile
+from gateway.http.service import Service
+from gateway.http.wire import Head, Policy, RequestError, RequestParser
+
+_PIPELINED = 65536  # bytes of further requests held while one is answered; more stay in the kernel
+CLOSE_SILENTLY = 444
+
+
+def acceptor(service: Service, listen: Listen) -> Callable[[], "Connection"]:
+    """A protocol factory for one listening address."""
+    settings = listen.default.location.settings
+    policy = Policy(
+        settings.ignore_invalid_headers,
+        settings.underscores_in_headers,
+        settings.client_header_buffer_size,
+        *settings.large_client_header_buffers,
+        settings.merge_slashes,
+    )
+    parser = RequestParser(policy)
+    return lambda: Connection(service, listen, parser)
+
+
+class Connection(asyncio.Protocol):
+    """See the module. Implements `gateway.http.message.Peer`."""
+
+    __slots__ = (
+        "abort_on_eof",
+        "buffer",
+        "chunked",
+        "client",
+        "client_port",
+        "closing",
+        "deadline",
+        "eof",
+        "flow",
+        "linger_until",
+        "listen",
+        "local",
+        "local_port",
+        "number",
+        "parser",
+        "paused",
+        "reading_paused",
+        "receiver",
+        "request",
+        "scheme",
+        "sent",
+        "served",
+        "service",
+        "started",
+        "transport",
+        "writable",
+    )
+
+    def __init__(self, service: Service, listen: Listen, parser: RequestParser) -> None:
+        # for good
+        self.service, self.listen, self.parser = service, listen, parser
+        self.scheme = b"http"
+        self.client = self.local = b""
+        self.client_port = self.local_port = 0
+        self.number = self.served = 0
+        self.started = 0.0
+        self.transport: Any = None
+        # while it lives
+        self.buffer = b""  # received and not yet parsed
+        self.deadline = 0.0
+        self.eof = self.closing = self.paused = self.reading_paused = False
+        self.linger_until = 0.0
+        self.receiver: Any = None  # after an upgrade: who gets the bytes
+        # of the present request
+        self.request: Request | None = None
+        self.flow: Flow | None = None
+        self.writable: Wait | None = None
+        self.abort_on_eof = False  # a handler that waits for a peer asks to be told when the client shuts its side
+        self.chunked = False
+        self.sent = 0
+
+    # --- asyncio.Protocol
+
+    def connection_made(self, transport: Any) -> None:
+        """A client has connected."""
+        service = self.service
+        self.transport = transport
+        self.number = service.number()
+        service.counters.accepted += 1
+        service.connections.add(self)
+        service.deadlines.add(self)
+        self.started = service.now()
+        self.deadline = self.started + self.listen.default.location.settings.client_header_timeout
+        peer = transport.get_extra_info("peername")
+        if self.listen.path:
+            self.client = b"unix:"
+            self.local = b"unix:" + self.listen.path.encode()
+        else:
+            self.client, self.client_port = peer[0].encode(), peer[1]
+            self._learn_local(transport)
+
+    def _learn_local(self, transport: Any) -> None:
+        listen = self.listen
+        self.local_port = listen.port
+        if listen.host not in ("0.0.0.0", "::"):
+            self.local = listen.host.encode()
+            return
+        name = transport.get_extra_info("sockname")
+        self.local = name[0].encode()
+        if listen.specific:
+            self.listen = listen.specific.get(self.local, listen)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of requests, of a request's body, or of an upgraded protocol."""
+        request = self.request
+        if request is None:
+            if self.linger_until:
+                self.deadline = min(self.linger_until, self.service.now() + self._settings().lingering_timeout)
+                return
+            if not self.closing:
+                self._advance(self.buffer + data if self.buffer else bytes(data))
+            return
+        if self.receiver is not None:
+            self.receiver(data)
+            return
+        body = request.body
+        if body is not None and not body.complete and body.error is None:
+            self._feed(request, body, bytes(data))
+            return
+        self.buffer += data
+        if len(self.buffer) > _PIPELINED:
+            self.pause_body()
+
+    def _feed(self, request: Request, body: RequestBody, data: bytes) -> None:
+        self.buffer += body.feed(data)
+        if body.complete or self.reading_paused:
+            self.deadline = 0.0
+        else:
+            self.deadline = self.service.now() + self._settings().client_body_timeout
+        body.wake()
+
+    def eof_received(self) -> bool:
+        """The client will send no more: what has begun is still answered."""
+        self.eof = True
+        request = self.request
+        if self.receiver is not None:
+            self.receiver(b"")
+            return True
+        if request is None:
+            return False
+        body = request.body
+        if self.flow is not None and (self.abort_on_eof or (body is not None and not body.complete)):
+            self.flow.throw(ClientGone())
+        return True
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The connection is gone, from either side."""
+        self.closing = True
+        self.deadline = 0.0
+        self.service.deadlines.discard(self)
+        writable, self.writable = self.writable, None
+        receiver, self.receiver = self.receiver, None
+        if receiver is not None:
+            receiver(b"")
+        if self.flow is not None:
+            self.flow.throw(ClientGone())
+        elif writable is not None:
+            writable.fail(ClientGone())
+        self.service.gone(self)
+
+    def pause_writing(self) -> None:
+        """The client reads more slowly than we write."""
+        self.paused = True
+        self.deadline = self.service.now() + self._settings().send_timeout
+
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        self.paused = False
+        if not self.closing:
+            self.deadline = 0.0
+        writable, self.writable = self.writable, None
+        if writable is not None:
+            writable.done()
+
+    # --- time
+
+    def expired(self) -> None:
+        """A time-out: of a head (closed silently, or 408 once bytes came), an idle connection, a body or a write."""
+        request = self.request
+        if request is None and self.buffer and not self.closing:
+            self._begin_refused(RequestError(408, "client timed out"))
+            return
+        if request is not None:
+            body = request.body
+            sending = self.paused or body is None or body.complete
+            what = "while sending to client" if sending else "while reading client request body"
+            report(request, log.INFO, f"client timed out (110: Connection timed out) {what}")
+            if not sending and self.flow is not None:
+                self.flow.throw(ClientGone(408))
+                return
+        self.abort()
+
+    def _settings(self) -> Any:
+        request = self.request
+        if request is not None and request.location is not None:
+            return request.location.settings
+        return self.listen.default.location.settings
+
+    # --- requests
+
+    def _advance(self, data: bytes) -> None:
+        """Parse and begin requests until one waits or the bytes run out."""
+        parser, start, size = self.parser, 0, len(data)
+        while True:
+            try:
+                found = parser.parse(data, start)
+            except RequestError as error:
+                self.buffer = b""
+                self._begin_refused(error)
+                return
+            if found is None:
+                self._await_head(data[start:] if start else data)
+                return
+            start += found.end - start
+            self.buffer = data[start:] if start < size else b""
+            self._begin(found)
+            if self.request is not None or self.closing or self.linger_until:
+                return
+            data, start = self.buffer, 0
+            size = len(data)
+            if not size:
+                return
+
+    def _await_head(self, rest: bytes) -> None:
+        if rest and not self.buffer:
+            self.deadline = self.service.now() + self.listen.default.location.settings.client_header_timeout
+        self.buffer = rest
+
+    def _begin(self, found: Head) -> None:
+        """Make the request and run it."""
+        service = self.service
+        request = Request(self, found.method, found.target, found.uri, found.args, found.http, found.headers, time.time())
+        request.line = found.line
+        host = request.host = found.host
+        request.server = self.listen.server(host, request) if host else self.listen.names.get(b"") or self.listen.default
+        self.served += 1
+        service.counters.requests += 1
+        request.keepalive = found.keepalive and not service.draining
+        headers = found.headers
+        if headers.content_length > 0 or headers.chunked:
+            self._open_body(request)
+        self.deadline = 0.0
+        self._run(request, self._answer(request))
+
+    def _open_body(self, request: Request) -> None:
+        headers = request.headers
+        wanted = self.send_continue if headers.expect_continue and request.http > 10 else None
+        length = -1 if headers.chunked else headers.content_length
+        request.body = body = RequestBody(length, pause=self.pause_body, resume=self.resume_body, wanted=wanted)
+        if self.buffer:
+            self.buffer = body.feed(self.buffer)
+
+    def _begin_refused(self, error: RequestError) -> None:
+        """A head that cannot be accepted: answered and closed, as nginx does."""
+        known = error.head
+        if known is None:
+            request = Request(self, b"", b"", b"", b"", 10, NO_HEADERS, time.time())
+            request.server = self.listen.default
+        else:
+            request = Request(self, known.method, known.target, known.uri, known.args, known.http, known.headers, time.time())
+            request.host = known.host
+            request.server = self.listen.server(known.host)
+        request.line = error.line
+        self.served += 1
+        self.service.counters.requests += 1
+        self.deadline = 0.0
+        request.location = request.server.location
+        report(request, log.INFO, error.reason)
+        self._run(request, self._answer_refused(request, error))
+
+    def _run(self, request: Request, coroutine: Coroutine[Any, Any, None]) -> None:
+        self.request = request
+        self.sent = 0
+        try:
+            first = coroutine.send(None)
+        except StopIteration:
+            self._ended(request)
+        except ClientGone:
+            self._left(request)
+        else:
+            self.flow = Flow(coroutine, first, self._flow_ended)
+            body = request.body
+            if body is not None and not body.complete:
+                self.deadline = self.service.now() + self._settings().client_body_timeout
+
+    def _flow_ended(self, error: BaseException | None) -> None:
+        self.flow = None
+        self.abort_on_eof = False
+        request = self.request
+        if request is None:
+            return
+        if error is not None:
+            if not isinstance(error, ClientGone):
+                log.main.write(log.ALERT, log.crash(type(error), error, error.__traceback__), self.number)
+            self._left(request)
+            return
+        self._ended(request)
+        if self.request is None and self.buffer and not self.closing and not self.linger_until:
+            self.resume_body()
+            data, self.buffer = self.buffer, b""
+            self._advance(data)
+
+    async def _answer(self, request: Request) -> None:
+        try:
+            response = await respond(request)
+        except ClientGone as gone:
+            request.response = Response(gone.status)
+            raise
+        await self._deliver(request, response)
+
+    async def _answer_refused(self, request: Request, error: RequestError) -> None:
+        request.keepalive = False
+        await self._deliver(request, await refuse(request, error))
+
+    async def _deliver(self, request: Request, response: Response) -> None:
+        if response.status == CLOSE_SILENTLY:
+            request.response, request.keepalive = response, False
+            return
+        self._settle_keepalive(request)
+        try:
+            rest = send(request, response, self)
+            if rest is not None:
+                await rest
+        except ClientGone:
+            raise
+        except OSError as error:  # the source of the body failed: the client must see that it is incomplete
+            report(request, log.ERROR, str(error))
+            request.keepalive = False
+            self.closing = True
+
+    def _settle_keepalive(self, request: Request) -> None:
+        """ngx_http_update_location_config: whether the connection stays open after this answer."""
+        if request.keepalive:
+            settings = request.location.settings
+            if (
+                self.served >= settings.keepalive_requests
+                or not settings.keepalive_timeout[0]
+                or self.service.draining
+                or self.service.now() - self.started > settings.keepalive_time
+            ):
+                request.keepalive = False
+
+    def _ended(self, request: Request) -> None:
+        """The answer is written: log it, and go on or close."""
+        for logger in request.location.loggers:
+            logger(request)
+        self.request = None
+        self.receiver = None
+        body = request.body
+        if body is not None and not body.complete:
+            body.discard()
+            self._linger(request)
+        elif request.keepalive and not self.closing:
+            if self.eof and not self.buffer:
+                self._close()
+            elif not self.paused:
+                self.deadline = self.service.now() + request.location.settings.keepalive_timeout[0]
+        else:
+            self._finish_closing(request)
+        if body is not None:
+            body.close()
+
+    def _left(self, request: Request) -> None:
+        """The client has gone in mid-request."""
+        if request.location is not None:
+            for logger in request.location.loggers:
+                logger(request)
+        self.request = None
+        if request.body is not None:
+            request.body.close()
+        self.abort()
+
+    def _finish_closing(self, request: Request) -> None:
+        settings = request.location.settings
+        if request.response is not None and request.response.status == CLOSE_SILENTLY:
+            self.abort()
+        elif settings.lingering_close == "always" or (settings.lingering_close == "on" and self.buffer):
+            self._linger(request)
+        else:
+            self._close()
+
+    def _linger(self, request: Request) -> None:
+        """Read on for a while: closing with unread input resets the connection, and the client may lose the answer."""
+        settings = request.location.settings
+        if self.eof or self.closing or settings.lingering_close == "off":
+            self._close()
+            return
+        now = self.service.now()
+        self.buffer = b""
+        self.linger_until = now + settings.lingering_time
+        self.deadline = now + settings.lingering_timeout
+        self.resume_body()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+
+    def _close(self) -> None:
+        self.closing = True
+        self.deadline = self.service.now() + self._settings().send_timeout  # for what the client has still to read
+        self.transport.close()
+
+    def abort(self) -> None:
+        """Close at once; what is unsent is lost."""
+        self.closing = True
+        if self.transport is not None:
+            self.transport.abort()
+
+    def drain(self) -> None:
+        """Serve no further request: an idle connection closes now."""
+        request = self.request
+        if request is None and not self.buffer:
+            self._close()
+        elif request is not None:
+            request.keepalive = False
+
+    # --- what a request's body asks of the connection
+
+    def pause_body(self) -> None:
+        """The body's buffer, or ours, is full."""
+        if not self.reading_paused and not self.closing:
+            self.reading_paused = True
+            self.transport.pause_reading()
+
+    def resume_body(self) -> None:
+        """There is room again."""
+        if self.reading_paused and not self.closing:
+            self.reading_paused = False
+            self.transport.resume_reading()
+
+    def send_continue(self) -> None:
+        """The body is wanted: RFC 9110 section 10.1.1."""
+        self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    # --- writing
+
+    def write(self, data: bytes) -> None:
+        """Write bytes that belong to the present request."""
+        self.sent += len(data)
+        self.transport.write(data)
+
+    async def drain_writes(self) -> None:
+        """Wait until the client has read enough. Raises ClientGone."""
+        while self.paused:
+            if self.closing:
+                raise ClientGone
+            self.writable = Wait()
+            await self.writable
+        if self.closing:
+            raise ClientGone
+
+    def send_whole(self, request: Request, response: Response, body: bytes) -> None:
+        """Head and body in one write."""
+        if request.http == 9:
+            self.write(body)
+        else:
+            length = response.known_length()
+            self.write(head(request, response, len(body) if length < 0 else length, chunked=False) + body)
+        request.body_sent = len(body)
+
+    def send_head(self, request: Request, response: Response, length: int, *, chunked: bool, bodiless: bool = False) -> None:
+        """The head of an answer whose body follows in pieces."""
+        if request.http == 9:
+            self.chunked = False
+            return
+        if chunked and (request.http < 11 or not request.location.settings.chunked_transfer_encoding):
+            chunked = False
+            request.keepalive = False
+        self.chunked = chunked and not bodiless
+        if chunked:
+            request.main.keep("chunked", True)
+        self.write(head(request, response, length, chunked=chunked))
+
+    async def send_chunk(self, request: Request, data: bytes) -> None:
+        """A piece of body; waits while the client is slow. Raises ClientGone."""
+        if data:
+            request.body_sent += len(data)
+            self.write(b"%x\r\n%b\r\n" % (len(data), data) if self.chunked else data)
+            if self.paused:
+                await self.drain_writes()
+        if self.closing:
+            raise ClientGone
+
+    def end_body(self, request: Request, response: Response) -> None:
+        """The body is complete."""
+        if self.chunked:
+            trailers = response.trailers() if response.trailers is not None else []
+            self.write(b"0\r\n" + b"".join([b"%b: %b\r\n" % item for item in trailers]) + b"\r\n")
+        elif response.known_length() >= 0 and request.body_sent < response.known_length():
+            request.keepalive = False
+            self.closing = True
+
+    def send_file(self, request: Request, response: Response, body: FileBody) -> Awaitable[None]:
+        """A file by sendfile(2)."""
+        return sendfile(self, request, response, body)
+
+    # --- upgrade
+
+    def hand_over(self, receiver: Callable[[bytes], None]) -> None:
+        """After a 101: give every further byte to `receiver`, b"" at the client's end."""
+        self.receiver = receiver
+        if self.buffer:
+            data, self.buffer = self.buffer, b""
+            receiver(data)

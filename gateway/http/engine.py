@@ -1,0 +1,242 @@
+"""Runs a request through its plan until there is a `Response`.
+
+The loop: find the location, run its rewrite program (which may choose an `if` block's plan), run its handlers. A `Redirect` goes
+round again, an `HttpError` goes to `error_page`, no answer at all is 403 for a folder and 404 for the rest.
+Source: ngx_http_core_module.c (phases), ngx_http_special_response.c.
+"""
+
+from types import CoroutineType
+from typing import Any
+
+from gateway import log
+from gateway.http.body import RequestBody
+from gateway.http.message import ClientGone, HttpError, Outcome, Redirect, Request, Response
+from gateway.http.pages import NOT_KEPT, page, wire_status
+from gateway.http.report import report
+from gateway.http.router import Location, find, needs_slash
+
+_AGENTS_PADDED = (b"MSIE ", b"Chrome/")
+_REDIRECTS = (301, 302, 303, 307, 308)
+
+
+async def respond(request: Request, redirect: Redirect | None = None) -> Response:
+    """Answer a request that has its server, from the start or from a redirect. Raises only ClientGone; other failures are answers."""
+    stage = _from_start if redirect is None else _redirected
+    argument: Any = redirect
+    while True:
+        try:
+            outcome = stage(request, argument)
+            if outcome.__class__ is CoroutineType:
+                outcome = await outcome  # type: ignore[misc]
+            if outcome.__class__ is Response:
+                return outcome  # type: ignore[return-value]
+            stage, argument = (_redirected, outcome) if outcome is not None else (_nothing, None)
+        except HttpError as error:
+            stage, argument = _failed, error
+        except ClientGone:
+            raise
+        except Exception as error:
+            log.main.write(log.ALERT, log.crash(type(error), error, error.__traceback__), request.main.peer.number)
+            stage, argument = _failed, HttpError(500)
+
+
+async def refuse(request: Request, error: HttpError) -> Response:
+    """Answer a request whose head was refused: its error page may still route."""
+    try:
+        outcome = _failed(request, error)
+    except HttpError as second:
+        outcome = _built_in(request, second)
+    if outcome.__class__ is Response:
+        return outcome  # type: ignore[no-any-return]
+    return await respond(request, outcome)
+
+
+def _from_start(request: Request, _argument: Any) -> Any:
+    server = request.server
+    request.location = server.location
+    if server.post_read or server.program is not None:
+        return _enter(request)
+    return _at_location(request)
+
+
+async def _enter(request: Request) -> Outcome:
+    """Server level: nginx's post-read and server-rewrite phases."""
+    server = request.server
+    steps = server.post_read if server.program is None else (*server.post_read, server.program)
+    for handler in steps:
+        outcome: Any = handler(request)
+        if outcome.__class__ is CoroutineType:
+            outcome = await outcome
+        if outcome.__class__ is Response:
+            return outcome  # type: ignore[no-any-return]
+        if outcome is not None and not outcome.rewritten:
+            return outcome  # type: ignore[no-any-return]
+    outcome = _at_location(request)
+    if outcome.__class__ is CoroutineType:
+        outcome = await outcome
+    return outcome  # type: ignore[no-any-return]
+
+
+def _at_location(request: Request, _argument: Any = None) -> Any:
+    """Find the location, judge what the core judges there, run its rewrite program and its handlers."""
+    location = find(request, request.server)
+    request.location = location
+    settings = location.settings
+    if location.limited is not None and request.method not in location.limited[0]:
+        location = request.location = location.limited[1]
+    if settings.internal and not request.internal:
+        raise HttpError(404)
+    if request.body is not None and request.main is request:
+        _judge_body(request, request.body)
+    if location.redirect is not None and needs_slash(location, request.uri):
+        raise HttpError(301, location=location.redirect + (b"?" + request.args if request.args else b""))
+    return _in_location(request, location)
+
+
+def _judge_body(request: Request, body: RequestBody) -> None:
+    """Give the body this location's limits. Raises HttpError 413 if its stated length is beyond them."""
+    settings = request.location.settings
+    body.limit = limit = settings.client_max_body_size
+    body.buffer_size, body.temp_path = settings.client_body_buffer_size, settings.client_body_temp_path
+    if limit and body.length > limit:
+        report(request, log.ERROR, f"client intended to send too large body: {body.length} bytes")
+        raise HttpError(413)
+
+
+def _in_location(request: Request, location: Location) -> Any:
+    program = location.program
+    if program is not None:
+        outcome: Any = program(request)
+        if outcome.__class__ is CoroutineType:
+            return _after_program(request, outcome)
+        if outcome is not None:
+            return outcome
+        location = request.location
+    return _handle(request, location, 0)
+
+
+async def _after_program(request: Request, pending: Any) -> Outcome:
+    outcome = await pending
+    if outcome is None:
+        outcome = _handle(request, request.location, 0)
+        if outcome.__class__ is CoroutineType:
+            outcome = await outcome
+    return outcome  # type: ignore[no-any-return]
+
+
+def _handle(request: Request, location: Location, start: int) -> Any:
+    """Run a plan's handlers in order; the first that really waits takes the rest along in a coroutine."""
+    handlers = location.handlers
+    for index in range(start, len(handlers)):
+        outcome: Any = handlers[index](request)
+        if outcome is None:
+            continue
+        if outcome.__class__ is CoroutineType:
+            return _handle_rest(request, location, index + 1, outcome)
+        return outcome
+    return None
+
+
+async def _handle_rest(request: Request, location: Location, index: int, pending: Any) -> Outcome:
+    outcome = await pending
+    if outcome is None:
+        outcome = _handle(request, location, index)
+        if outcome.__class__ is CoroutineType:
+            outcome = await outcome
+    return outcome  # type: ignore[no-any-return]
+
+
+def _nothing(request: Request, _argument: Any) -> Any:
+    """No handler answered: nginx's end of the content phase."""
+    if request.uri.endswith(b"/"):
+        name = request.location.mapping(request).decode("utf-8", "surrogateescape")
+        report(request, log.ERROR, f'directory index of "{name}" is forbidden')
+        raise HttpError(403)
+    report(request, log.ERROR, "no handler found")
+    raise HttpError(404)
+
+
+def _redirected(request: Request, redirect: Redirect) -> Any:
+    """Route again: after a rewrite, an internal redirect or to a named location."""
+    request.uri_changes -= 1
+    if request.uri_changes == 0:
+        what = "while redirect to named location" if redirect.name else "while internally redirecting to"
+        if redirect.rewritten:
+            report(request, log.ERROR, f'rewrite or internal redirection cycle while processing "{_shown(request.uri)}"')
+        else:
+            target = redirect.name or _shown(redirect.uri)
+            report(request, log.ERROR, f'rewrite or internal redirection cycle {what} "{target}"')
+        raise HttpError(500)
+    if redirect.uri:
+        request.uri = redirect.uri
+    if redirect.args is not None:
+        request.args = redirect.args
+    if redirect.rewritten:
+        return _at_location(request)
+    request.internal = True
+    request.notes = None if request.main is request else request.notes
+    request.redirects += 1
+    if not redirect.name:
+        return _from_start(request, None)
+    named = request.server.named.get(redirect.name)
+    if named is None:
+        report(request, log.ERROR, f'could not find named location "{redirect.name}"')
+        raise HttpError(500)
+    request.location = named
+    return _in_location(request, named)
+
+
+def _failed(request: Request, error: HttpError) -> Any:
+    """An answer by status alone: `error_page`, or the built-in page."""
+    status = error.status
+    main = request.main
+    if status in NOT_KEPT:
+        main.keepalive = False
+    location = request.location or request.server.location
+    request.location = location
+    settings = location.settings
+    request.error_status = status
+    if settings.error_page and request.uri_changes and (not request.in_error_page or settings.recursive_error_pages):
+        for codes, answer, uri in location.error_pages:
+            if status in codes:
+                request.in_error_page = True
+                return _send_error_page(request, error, answer, uri)
+    return _built_in(request, error)
+
+
+def _send_error_page(request: Request, error: HttpError, answer: int | None, uri: Any) -> Any:
+    """ngx_http_send_error_page: `answer` is None to keep the status, 0 to take the new answer's, else what replaces it."""
+    request.error_status = wire_status(error.status) if answer is None else answer
+    if error.fields:
+        request.error_fields = list(error.fields)
+    target: bytes = uri(request)
+    if target.startswith(b"/"):
+        path, mark, args = target.partition(b"?")
+        if request.method != b"HEAD":
+            request.method = b"GET"
+        return Redirect(path, args if mark else b"")
+    if target.startswith(b"@"):
+        return Redirect(name=target.decode("utf-8", "surrogateescape"))
+    request.error_status = 0
+    return _built_in(request, HttpError(answer if answer in _REDIRECTS else 302, location=target))
+
+
+def _built_in(request: Request, error: HttpError) -> Response:
+    status, settings = error.status, request.location.settings
+    request.error_status = wire_status(request.error_status)
+    body = page(status, settings.server_tokens, padded=settings.msie_padding and _pads(request))
+    response = Response(wire_status(status), body or b"", b"text/html" if body is not None else None)
+    if error.fields:
+        response.fields += error.fields
+    if error.location is not None:
+        response.location = error.location
+    return response
+
+
+def _pads(request: Request) -> bool:
+    agent = request.headers.get(b"user-agent")
+    return request.http >= 10 and agent is not None and any(mark in agent for mark in _AGENTS_PADDED)
+
+
+def _shown(uri: bytes) -> str:
+    return uri.decode("utf-8", "surrogateescape")

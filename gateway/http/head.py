@@ -1,0 +1,94 @@
+"""Response heads of HTTP/1, in nginx's order and spelling (ngx_http_header_filter)."""
+
+from gateway import VERSION
+from gateway.http.dates import http_date, now_date
+from gateway.http.message import Request, Response
+from gateway.http.pages import status_line
+
+_SERVER = {
+    "on": b"Server: nginx/" + VERSION.encode() + b"\r\nDate: ",
+    "off": b"Server: nginx\r\nDate: ",
+    "build": b"Server: nginx/" + VERSION.encode() + b"\r\nDate: ",
+}
+_STATUS: dict[int, bytes] = {}
+_LINES = {True: b"Connection: keep-alive\r\n", False: b"Connection: close\r\n"}
+_MODIFIED_KEPT = 1024
+_modified: dict[int, bytes] = {}
+_opening: tuple[bytes, dict[tuple[int, str], bytes]] = (b"", {})
+
+
+def _open(status: int, tokens: str) -> bytes:
+    """Status line, Server and Date, made once a second for each status."""
+    global _opening
+    date = now_date()
+    if _opening[0] is not date:
+        _opening = (date, {})
+    made = _opening[1].get((status, tokens))
+    if made is None:
+        line = _STATUS.get(status) or _STATUS.setdefault(status, b"HTTP/1.1 " + status_line(status) + b"\r\n")
+        made = _opening[1][status, tokens] = line + _SERVER[tokens] + date + b"\r\n"
+    return made
+
+
+def _opening_of(response: Response, tokens: str) -> bytes:
+    if response.reason is None and response.server is None and response.date is None:
+        return _open(response.status, tokens)
+    line = b"HTTP/1.1 " + (response.reason or status_line(response.status)) + b"\r\n"
+    server = _SERVER[tokens] if response.server is None else b"Server: " + response.server + b"\r\nDate: "
+    return line + server + (response.date or now_date()) + b"\r\n"
+
+
+def last_modified(seconds: int) -> bytes:
+    """The header line for a time; the few times that a site's files have are kept."""
+    made = _modified.get(seconds)
+    if made is None:
+        if len(_modified) >= _MODIFIED_KEPT:
+            _modified.clear()
+        made = _modified[seconds] = b"Last-Modified: " + http_date(seconds) + b"\r\n"
+    return made
+
+
+def absolute(request: Request, location: bytes) -> bytes:
+    """A redirect's target with scheme and host, where nginx makes it absolute."""
+    settings = request.location.settings
+    if not location.startswith(b"/") or not settings.absolute_redirect:
+        return location
+    peer = request.main.peer
+    host = request.server.name if settings.server_name_in_redirect else request.main.host or peer.local
+    if b":" in host and not host.startswith(b"["):
+        host = b"[" + host + b"]"
+    usual = 443 if peer.scheme == b"https" else 80
+    port = b":%d" % peer.local_port if settings.port_in_redirect and peer.local_port not in (usual, 0) else b""
+    return peer.scheme + b"://" + host + port + location
+
+
+def head(request: Request, response: Response, length: int, *, chunked: bool) -> bytes:
+    """The head, its empty line included. `length` is the body's in bytes, -1 if unknown."""
+    settings = request.location.settings
+    parts = [_opening_of(response, settings.server_tokens)]
+    content_type = response.content_type
+    if content_type:
+        charset = response.charset
+        parts.append(b"Content-Type: %b\r\n" % content_type if charset is None else b"Content-Type: %b; charset=%b\r\n" % (content_type, charset))
+    if length >= 0:
+        parts.append(b"Content-Length: %d\r\n" % length)
+    if response.last_modified_text is not None:
+        parts.append(b"Last-Modified: %b\r\n" % response.last_modified_text)
+    elif response.last_modified >= 0:
+        parts.append(last_modified(response.last_modified))
+    if response.location is not None:
+        parts.append(b"Location: %b\r\n" % absolute(request, response.location))
+    if chunked:
+        parts.append(b"Transfer-Encoding: chunked\r\n")
+    if response.status == 101:
+        parts.append(b"Connection: upgrade\r\n")
+    else:
+        parts.append(_LINES[request.keepalive])
+        if request.keepalive and settings.keepalive_timeout[1]:
+            parts.append(b"Keep-Alive: timeout=%d\r\n" % settings.keepalive_timeout[1])
+    if response.vary:
+        parts.append(b"Vary: Accept-Encoding\r\n")
+    for item in response.fields:
+        parts.append(b"%b: %b\r\n" % item)
+    parts.append(b"\r\n")
+    return b"".join(parts)

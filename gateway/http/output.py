@@ -1,0 +1,132 @@
+"""From a `Response` to the wire: the filters see its head, their transforms its body, and the connection writes it."""
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from gateway.http.message import FileBody, Request, Response, Stream, Transform
+
+if TYPE_CHECKING:
+    from gateway.http.connection import Connection
+
+_READ = 32768  # nginx's output_buffers: what a transform is fed of a file at a time
+_INLINE = 65536  # files up to this size are read and sent with their head in one write
+
+
+def filtered(request: Request, response: Response) -> list[Transform]:
+    """Run the location's filters on the head; returns the body's transforms in order."""
+    if request.error_status:
+        response.status, response.reason = request.error_status, None
+        if request.error_fields:
+            response.fields += [item for item in request.error_fields if response.find(item[0].lower()) is None]
+    transforms = []
+    for a_filter in request.location.filters:
+        transform = a_filter(request, response)
+        if transform is not None:
+            transforms.append(transform)
+    return transforms
+
+
+def send(request: Request, response: Response, connection: "Connection") -> Awaitable[None] | None:
+    """Send an answer. Returns None when all is written, else an awaitable for the rest."""
+    request.response = response
+    transforms = filtered(request, response)
+    status = response.status
+    if status in (204, 304) or request.method == b"HEAD":
+        return _head_only(request, response, connection, transforms)
+    body = response.body
+    if body.__class__ is FileBody:
+        if body.data is not None:  # type: ignore[union-attr]
+            body = body.data  # type: ignore[union-attr]
+        elif not transforms and body.length <= _INLINE:  # type: ignore[union-attr]
+            body = _read_whole(body)  # type: ignore[arg-type]
+    if body.__class__ is bytes:
+        if transforms:
+            body = _transformed(body, transforms)  # type: ignore[arg-type]
+            response.length = -1
+        connection.send_whole(request, response, body)  # type: ignore[arg-type]
+        return None
+    if transforms:
+        response.length = -1
+        return _transform(request, response, connection, transforms)
+    if isinstance(body, FileBody):
+        return connection.send_file(request, response, body)
+    return _stream(request, response, connection, body)  # type: ignore[arg-type]
+
+
+def _read_whole(body: FileBody) -> bytes:
+    import os
+
+    try:
+        return os.pread(body.fd, body.length, body.offset)
+    finally:
+        body.close()
+
+
+def _head_only(request: Request, response: Response, connection: "Connection", transforms: list[Transform]) -> None:
+    status = response.status
+    if status == 204:
+        response.content_type, response.last_modified, response.last_modified_text = None, -1, None
+    length = response.known_length() if status not in (204, 304) else -1
+    if transforms or (status == 204):
+        length = -1
+    chunked = status not in (204, 304) and length < 0
+    connection.send_head(request, response, length, chunked=chunked, bodiless=True)
+    close = getattr(response.body, "close", None)
+    if close is not None:
+        close()
+
+
+def _transformed(data: bytes, transforms: list[Transform]) -> bytes:
+    for transform in transforms:
+        data = transform.feed(data) + transform.finish()
+    return data
+
+
+def _through(data: bytes, transforms: list[Transform], *, flush: bool) -> bytes:
+    for transform in transforms:
+        data = transform.feed(data) if data else b""
+        if flush:
+            data += transform.flush()
+    return data
+
+
+def _finish(transforms: list[Transform]) -> bytes:
+    data = b""
+    for transform in transforms:
+        data = (transform.feed(data) if data else b"") + transform.finish()
+    return data
+
+
+async def _transform(request: Request, response: Response, connection: "Connection", transforms: list[Transform]) -> None:
+    body = response.body
+    connection.send_head(request, response, -1, chunked=True)
+    try:
+        if isinstance(body, FileBody):
+            import os
+
+            at, end = body.offset, body.offset + body.length
+            while at < end:
+                data = os.pread(body.fd, min(_READ, end - at), at)
+                if not data:
+                    raise OSError("file was truncated while it was sent")
+                at += len(data)
+                await connection.send_chunk(request, _through(data, transforms, flush=False))
+        else:
+            stream: Stream = body  # type: ignore[assignment]
+            while data := await stream.read():
+                await connection.send_chunk(request, _through(data, transforms, flush=True))
+        await connection.send_chunk(request, _finish(transforms))
+        connection.end_body(request, response)
+    finally:
+        body.close()  # type: ignore[union-attr]
+
+
+async def _stream(request: Request, response: Response, connection: "Connection", stream: Stream) -> None:
+    length = response.known_length()
+    connection.send_head(request, response, length, chunked=length < 0)
+    try:
+        while data := await stream.read():
+            await connection.send_chunk(request, data)
+        connection.end_body(request, response)
+    finally:
+        stream.close()

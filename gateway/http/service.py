@@ -1,0 +1,129 @@
+"""What the connections of one worker share: the site, the clock, the sweep of time-outs, the counters.
+
+One timer per worker looks over everything that has a deadline; nothing on a request's path sets a timer of its own.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from gateway import log
+from gateway.http.router import Listen, Site
+
+SWEEP = 0.1  # seconds between two looks at the deadlines: their resolution
+_FAR = 0.5  # the pause while nothing is due soon
+
+
+class Timed(Protocol):
+    """Something with a time-out: `deadline` is loop time, 0 for none."""
+
+    deadline: float
+
+    def expired(self) -> None:
+        """The deadline has passed; it is 0 when this is called."""
+
+
+class Deadlines:
+    """Everything that may time out, looked over by one timer."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.watched: set[Timed] = set()
+        self.handle: asyncio.TimerHandle | None = None
+        self.add = self.watched.add
+        self.discard = self.watched.discard
+
+    def start(self) -> None:
+        """Begin to look."""
+        self.handle = self.loop.call_later(SWEEP, self._sweep)
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self.handle is not None:
+            self.handle.cancel()
+
+    def _sweep(self) -> None:
+        now = self.loop.time()
+        soon = now + _FAR
+        pause = _FAR
+        for timed in tuple(self.watched):
+            deadline = timed.deadline
+            if deadline and deadline <= soon:
+                pause = SWEEP
+                if deadline <= now:
+                    timed.deadline = 0.0
+                    try:
+                        timed.expired()
+                    except Exception as error:
+                        log.main.write(log.ALERT, log.crash(type(error), error, error.__traceback__))
+        self.handle = self.loop.call_later(pause, self._sweep)
+
+
+class Counters:
+    """What stub_status shows of one worker."""
+
+    __slots__ = ("accepted", "reading", "requests", "waiting", "writing")
+
+    def __init__(self) -> None:
+        self.accepted = self.requests = self.reading = self.writing = self.waiting = 0
+
+
+class Service:
+    """The HTTP side of one worker."""
+
+    def __init__(self, site: Site, loop: asyncio.AbstractEventLoop) -> None:
+        self.site, self.loop = site, loop
+        self.now = loop.time
+        self.deadlines = Deadlines(loop)
+        self.connections: set[Any] = set()
+        self.servers: list[asyncio.AbstractServer] = []
+        self.counters = Counters()
+        self.draining = False
+        self.next_number = 0
+        self._drained: Callable[[], None] | None = None
+
+    def serve(self, listen: Listen, sock: Any) -> None:
+        """Accept on a bound socket. Call before the loop runs."""
+        from gateway.http.connection import acceptor
+
+        backlog = listen.options.get("backlog", 511)
+        server = self.loop.run_until_complete(
+            self.loop.create_server(acceptor(self, listen), sock=sock, backlog=backlog)  # type: ignore[arg-type]
+        )
+        self.servers.append(server)
+
+    def start(self) -> None:
+        """Begin the sweep, and what modules start in each worker."""
+        self.deadlines.start()
+        for begin in self.site.starts:
+            begin(self.site.shared)
+
+    def number(self) -> int:
+        """The next connection's number."""
+        self.next_number += 1
+        return self.next_number
+
+    def drain(self, done: Callable[[], None]) -> None:
+        """Stop accepting, close idle connections, let running requests end; then call `done`."""
+        self.draining = True
+        self._drained = done
+        for server in self.servers:
+            server.close()
+        for connection in tuple(self.connections):
+            connection.drain()
+        self.gone(None)
+
+    def gone(self, connection: Any) -> None:
+        """A connection has ended."""
+        self.connections.discard(connection)
+        if self._drained is not None and not self.connections:
+            done, self._drained = self._drained, None
+            self.loop.call_soon(done)
+
+    def close(self) -> None:
+        """Close everything now."""
+        self.deadlines.stop()
+        for server in self.servers:
+            server.close()
+        for connection in tuple(self.connections):
+            connection.abort()

@@ -1,0 +1,225 @@
+"""LuaJIT virtual machines; the sole importer of lupa, on the first use of Lua in a configuration.
+
+A worker has one VM, made by the master before it forks (so that what `init_by_lua` prepares is shared memory) unless
+`lua_code_cache off` asks for a new one per request. Python gives and takes only bytes, int, float, bool and None: any
+other type would arrive in Lua as an object (see `guarded`).
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+
+from gateway import VERSION, log
+from gateway.config.schema import ConfigError
+from gateway.lua import bridge
+from gateway.lua.messages import LuaFailure, not_loaded, text_of
+from gateway.module import Variable
+
+PRELUDES = ("ngx", "text", "request", "re", "compress", "rest")
+_PLAIN = (bytes, int, float, bool, type(None))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The directives that shape a VM."""
+
+    prefix: str = ""
+    path: str = ""  # lua_package_path; "": Lua's own
+    cpath: str = ""
+    timeout: float = 5.0  # seconds of processor time between two pauses of a script; 0: no limit
+    memory: int = 0  # bytes; 0: no limit
+    jit: bool = False
+    ffi: bool = False
+    sandbox: bool = False
+    code_cache: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Lua code of the configuration: inlined, or a file's path (of which an empty `code` is the mark)."""
+
+    code: bytes
+    name: bytes  # the chunk's name in Lua: "=content_by_lua(nginx.conf:12)" or "@/path/file.lua"
+    path: str = ""
+
+
+class Vm:
+    """One virtual machine and the functions of its kernel (see kernel.lua)."""
+
+    __slots__ = ("_kernel", "body", "call", "compress", "done", "drop", "finished", "numbers", "resume", "set", "start")
+
+    def __init__(self, kernel: Any) -> None:
+        self._kernel = kernel  # kept alive
+        self.start: Callable[..., Any] = kernel[b"start"]
+        self.resume: Callable[..., Any] = kernel[b"resume"]
+        self.call: Callable[..., Any] = kernel[b"call"]
+        self.set: Callable[..., Any] = kernel[b"set"]
+        self.body: Callable[..., Any] = kernel[b"body"]
+        self.compress: Callable[..., Any] = kernel[b"compress"]
+        self.done: Callable[..., Any] = kernel[b"done"]
+        self.drop: Callable[..., Any] = kernel[b"drop"]
+        self.numbers: dict[Chunk, int] = {}
+        self.finished: list[int] = []  # requests whose state the VM may forget
+
+    def forget(self) -> None:
+        """Drop the state of requests that are over; called between entries, never from a finalizer."""
+        finished = self.finished
+        while finished:
+            self.done(finished.pop())
+
+    def load(self, chunk: Chunk) -> int:
+        """The number of a compiled chunk. Raises LuaFailure."""
+        number = self.numbers.get(chunk)
+        if number is None:
+            code = _read(chunk.path) if chunk.path else chunk.code
+            loaded = self._kernel[b"load"](code, chunk.name)
+            if isinstance(loaded, tuple):
+                raise not_loaded(chunk.path, loaded[1])
+            number = self.numbers[chunk] = loaded
+        return number
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            code = file.read()
+    except OSError as error:
+        raise not_loaded(path, f"cannot open {path}: {error.strerror}", 404) from None
+    # the interpreter's line of an executable script; its line end stays, for the numbers of the lines
+    return code[code.find(b"\n") :] if code.startswith(b"#") else code
+
+
+def guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The callable as Lua gets it: no exception crosses, for it would arrive as an object that holds Python's frames."""
+
+    def call(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except Exception as error:
+            log.main.write(log.ALERT, f"lua: {name}: {log.crash(type(error), error, error.__traceback__)}")
+            return None, b"internal error"
+
+    return call
+
+
+def checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`guarded`, and the result's types are judged: for the tests."""
+
+    def call(*arguments: Any) -> Any:
+        result = function(*arguments)
+        for value in result if isinstance(result, tuple) else (result,):
+            if type(value) not in _PLAIN:
+                raise TypeError(f"{name} gave {type(value).__name__} to Lua")
+        return result
+
+    return guarded(name, call)
+
+
+def _refuse(_object: object, _name: object, _setting: bool) -> str:
+    raise AttributeError("access denied")
+
+
+def make(settings: Settings, functions: Mapping[str, Callable[..., Any]], wrap: Any = guarded) -> Vm:
+    """A new VM with the whole API. Raises ConfigError where the wheel has no LuaJIT."""
+    try:
+        from lupa import luajit21  # noqa: TID251
+    except ImportError as error:
+        raise ConfigError(f"Lua needs lupa's LuaJIT 2.1, which is not there ({error}): pip install lupa") from None
+    lua = luajit21.LuaRuntime(
+        encoding=None,
+        register_eval=False,
+        register_builtins=False,
+        unpack_returned_tuples=True,
+        attribute_filter=_refuse,
+        max_memory=settings.memory or None,
+    )
+    if not settings.jit:
+        lua.execute(b"jit.off()")
+    host = lua.table_from({name.encode(): wrap(name, function) for name, function in functions.items()})
+    options = lua.table_from(_options(settings))
+    load = lua.eval(b"loadstring")
+    kernel, private, _ = load(_prelude("kernel"), b"=kernel")(host, options)
+    ngx = lua.table_from({})
+    lua.globals()[b"ngx"] = ngx
+    for name in PRELUDES:
+        load(_prelude(name), b"=" + name.encode())(host, private, ngx, options if name == "rest" else kernel)
+    kernel[b"guard"] = private[b"guard_globals"]
+    return Vm(kernel)
+
+
+def _options(settings: Settings) -> dict[bytes, Any]:
+    major, minor, patch = (int(part) for part in VERSION.split("."))
+    return {
+        b"prefix": os.fsencode(settings.prefix),
+        b"path": os.fsencode(settings.path),
+        b"cpath": os.fsencode(settings.cpath),
+        b"timeout": settings.timeout,
+        b"ffi": settings.ffi,
+        b"sandbox": settings.sandbox,
+        b"nginx_version": major * 1000000 + minor * 1000 + patch,
+        b"configure": b"",
+    }
+
+
+def _prelude(name: str) -> bytes:
+    return resources.files("gateway.lua").joinpath(f"{name}.lua").read_bytes()
+
+
+@dataclass(slots=True)
+class LuaSite:
+    """Lua's part of one loaded configuration."""
+
+    settings: Settings
+    functions: Mapping[str, Callable[..., Any]]
+    lookup: Callable[[str], Variable]  # a variable by name; raises ConfigError
+    init: Chunk | None = None
+    init_worker: Chunk | None = None
+    vm: Vm | None = None
+    variables: dict[bytes, Variable | None] = field(default_factory=dict)
+    programs: dict[int, Any] = field(default_factory=dict)  # set_by_lua of each plan, by the identity of its settings
+    kept: list[Any] = field(default_factory=list)  # the settings those identities belong to
+    regexes: Any = None  # see api.regex
+
+    def begin(self) -> None:
+        """Make the VM and run init_by_lua. Raises ConfigError."""
+        self.vm = self.fresh()
+
+    def fresh(self) -> Vm:
+        """A VM in which init_by_lua has run. Raises ConfigError."""
+        vm = make(self.settings, self.functions)
+        if self.init is not None:
+            previous, bridge.current = bridge.current, None  # type: ignore[assignment]
+            try:
+                failure = vm.call(vm.load(self.init), 0, bridge.INIT)
+            except LuaFailure as error:
+                failure = error.message.partition(": ")[2].encode("utf-8", "surrogateescape")
+            bridge.current = previous
+            if failure is not None:
+                raise ConfigError(f"init_by_lua error: {text_of(failure)}")
+        vm._kernel[b"guard"]()
+        return vm
+
+    def vm_for_request(self) -> Vm:
+        """The worker's VM, or a new one with `lua_code_cache off`."""
+        vm = self.vm
+        if vm is None or not self.settings.code_cache:
+            vm = self.fresh()
+            if self.settings.code_cache:
+                self.vm = vm
+        return vm
+
+    def variable(self, name: bytes) -> Variable | None:
+        """A variable by its name in any case, None if there is none; remembered."""
+        try:
+            return self.variables[name]
+        except KeyError:
+            pass
+        try:
+            found: Variable | None = self.lookup(name.lower().decode("utf-8", "surrogateescape"))
+        except ConfigError:
+            found = None
+        if len(self.variables) < 4096:
+            self.variables[name] = found
+        return found

@@ -1,0 +1,54 @@
+"""The printed manual."""
+
+from types import SimpleNamespace
+
+from gateway.config.args import duration, flag, nothing, size, text
+from gateway.config.manual import Chapter, chapters, manual
+from gateway.config.schema import ANYWHERE, Arg, In, Text, block, directive, many
+
+
+@block
+class Rows:
+    zeta: bool = directive(ANYWHERE | In.IF_LOCATION, flag(), False, "Last of all.")
+    alpha: int = directive(In.SERVER, size(), 8192, "First of all.", default_text="8k", idle="there is none")
+    beta: float = directive(In.HTTP, duration(), 60.0, "A time.")
+    gamma: Text | None = directive(In.MAIN, text(), None, "A text.")
+    delta: tuple[dict[str, str], ...] = many(
+        In.HTTP, Arg("name { a b; }", 1, 1, lambda statement: {}, block=True), "A table."
+    )
+    epsilon: tuple[object, ...] = many(
+        In.HTTP,
+        {"eta": nothing(), "theta": nothing()},
+        {"eta": "Opens.", "theta": "Not."},
+        opens={"eta": lambda _: In.SERVER},
+    )
+
+
+def test_entries() -> None:
+    text = manual(
+        [Chapter("two", "About two.", (Rows,)), Chapter("one", "About one.", (Rows,)), Chapter("no", "-", ())]
+    )
+    assert text.index("## one\n\nAbout one.\n") < text.index("## two\n\nAbout two.\n")
+    names = [line[4:] for line in text.partition("## two")[0].splitlines() if line.startswith("### ")]
+    assert names == ["alpha", "beta", "delta", "eta", "gamma", "theta", "zeta"]
+    assert (
+        "### alpha\n\nFirst of all.\n\n*No effect:* there is none.\n\n"
+        "- Syntax: `alpha size;`\n- Default: `alpha 8k;`\n- Context: server\n" in text
+    )
+    assert (
+        "- Syntax: `zeta on | off;`\n- Default: `zeta off;`\n- Context: http, server, location, if in location\n"
+        in text
+    )
+    assert "- Default: `beta 60s;`" in text
+    assert "- Syntax: `gamma string;`\n- Default: none" in text
+    assert "- Syntax: `delta name { a b; }`\n- Default: none" in text
+    assert "- Syntax: `eta { … }`" in text
+    assert "- Syntax: `theta;`" in text
+    assert "## no" not in text
+
+
+def test_chapters() -> None:
+    (one,) = chapters([SimpleNamespace(name="rows", conf=Rows)], ())
+    assert one == Chapter("rows", "The printed manual.", (Rows,))
+    (core,) = chapters((), [Rows])
+    assert core.tables == (Rows,)

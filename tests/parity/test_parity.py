@@ -1,0 +1,23 @@
+"""Every case under cases/: nginx and tengine must answer alike. See the package's docstring for what a case is."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.parity import case, run, server
+
+CASES = Path(__file__).parent / "cases"
+NGINX = server.find_nginx()
+NAMES = sorted(str(path.relative_to(CASES).with_suffix("")) for path in CASES.rglob("*.case"))
+
+pytestmark = [
+    pytest.mark.parity,
+    pytest.mark.skipif(NGINX is None, reason="nginx is not installed (Debian, Ubuntu: apt-get install nginx-extras)"),
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parity(name: str, tmp_path: Path) -> None:
+    read = case.read(CASES / f"{name}.case")
+    expected, got = run.both(read, NGINX or "", tmp_path / "x")
+    assert got == expected
