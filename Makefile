@@ -29,7 +29,7 @@ check: $(VENV)/.dev $(VENV)/.test speech ## lint, types, and the printed manual 
 		|| { echo "docs/directives.md is out of date: make docs"; exit 1; }
 
 bench: $(VENV)/.gateway ## CPU per request of nginx and tengine side by side (BENCH=--quick for a first look)
-	@deploy/test-needs.sh
+	@deploy/test-needs.sh bench
 	$(BIN)/python -m benchmarks --tengine $(BIN)/tengine $(BENCH)
 
 docs: $(VENV)/.gateway ## print docs/directives.md from the directive rows

@@ -20,6 +20,10 @@ from benchmarks.servers import Server
 
 PROJECT = Path(__file__).parents[1]
 CONNECTIONS = 64
+RESTING = (
+    ("pss_mb", "MB at rest, master and 2 workers; tengine with conf/tengine.conf"),
+    ("start_s", "seconds from start to the first answer"),
+)
 
 
 @dataclass(slots=True)
@@ -47,6 +51,7 @@ def fetch(port: int, target: str) -> tuple[int, bytes]:
 
 def load(server: Server, case: Case, script: Path, seconds: float) -> tuple[float, float]:
     """CPU microseconds and requests per second under load; raises RuntimeError if an answer was not well."""
+    url = f"http://127.0.0.1:{server.port}{case.target}"
     command = [*servers.pinned(servers.LOAD_CORE), "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds:.0f}s"]
     if case.script:
         script.write_text(case.script)
@@ -54,7 +59,7 @@ def load(server: Server, case: Case, script: Path, seconds: float) -> tuple[floa
     for header in case.headers:
         command += ["-H", header]
     before, begun = servers.cpu(server), time.perf_counter()
-    done = subprocess.run([*command, f"http://127.0.0.1:{server.port}{case.target}"], capture_output=True, text=True, check=True)
+    done = subprocess.run([*command, url], capture_output=True, text=True, check=True)
     used, passed = servers.cpu(server) - before, time.perf_counter() - begun
     bad = re.search(r"Non-2xx.*|Socket errors.*", done.stdout)
     if bad and "Connection: close" not in case.headers:
@@ -88,8 +93,9 @@ def compare(case: Case, options: argparse.Namespace, folder: Path) -> Result:
     try:
         if case.upstream:
             plain = Case("origin", "", "access_log off; sendfile off; open_file_cache max=100;")
-            origin = servers.start("origin", [options.nginx], folder / "origin", cases.conf(plain, folder / "root", 0),
-                                   servers.LOAD_CORE)
+            origin = servers.start(
+                "origin", [options.nginx], folder / "origin", cases.conf(plain, folder / "root", 0), servers.LOAD_CORE
+            )
         text = cases.conf(case, folder / "root", origin.port if origin else 0)
         for name in ("nginx", "tengine"):
             running.append(servers.start(name, getattr(options, name).split(), folder / case.name / name, text))
@@ -127,16 +133,18 @@ def idle(options: argparse.Namespace, folder: Path) -> dict[str, dict[str, float
 
 
 def table(results: list[Result], resting: dict[str, dict[str, float]]) -> str:
-    lines = [f"{'case':16}{'nginx':>9}{'tengine':>9}{'ratio':>8}   what (CPU µs per request; ratio above 1: tengine is cheaper)"]
+    lines = [
+        "CPU per request in µs; a ratio above 1 means that tengine is cheaper",
+        f"{'case':16}{'nginx':>9}{'tengine':>9}{'ratio':>8}   what",
+    ]
     for result in results:
         if result.note:
             lines.append(f"{result.case:16}{'-':>9}{'-':>9}{'-':>8}   {result.note}")
             continue
         left, right = statistics.median(result.nginx), statistics.median(result.tengine)
         lines.append(f"{result.case:16}{left:9.1f}{right:9.1f}{result.ratio:8.2f}   {result.about}")
-    for key, what in (("pss_mb", "MB at rest, master and 2 workers; tengine with conf/tengine.conf"), ("start_s", "s to the first answer")):
-        if resting:
-            lines.append(f"{key:16}{resting['nginx'][key]:9}{resting['tengine'][key]:9}{'':8}   {what}")
+    for key, what in RESTING if resting else ():
+        lines.append(f"{key:16}{resting['nginx'][key]:9}{resting['tengine'][key]:9}{'':8}   {what}")
     return "\n".join(lines)
 
 
@@ -185,9 +193,13 @@ def write(options: argparse.Namespace, results: list[Result], resting: dict[str,
     path.parent.mkdir(parents=True, exist_ok=True)
     version = subprocess.run([options.nginx, "-v"], capture_output=True, text=True, check=False).stderr.strip()
     record = {
-        "machine": platform.platform(), "python": platform.python_version(), "reference": version,
-        "rounds": options.rounds, "seconds": options.seconds,
-        "cases": [asdict(result) | ({} if result.note else {"ratio": result.ratio}) for result in results], "idle": resting,
+        "machine": platform.platform(),
+        "python": platform.python_version(),
+        "reference": version,
+        "rounds": options.rounds,
+        "seconds": options.seconds,
+        "cases": [asdict(result) | ({} if result.note else {"ratio": result.ratio}) for result in results],
+        "idle": resting,
     }
     path.write_text(json.dumps(record, indent=1) + "\n")
     print(f"figures: {path}", file=sys.stderr)

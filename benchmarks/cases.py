@@ -49,9 +49,10 @@ class Case:
 
 
 def conf(case: Case, root: Path, upstream: int, workers: int = 1) -> str:
-    user = "user root;\n" if os.geteuid() == 0 else ""
+    user = "user root;" if os.geteuid() == 0 else ""
     return (
-        f"daemon off; worker_processes {workers}; pid %PREFIX%/nginx.pid; error_log %PREFIX%/logs/error.log warn;\n{user}"
+        f"daemon off; worker_processes {workers}; {user}\n"
+        "pid %PREFIX%/nginx.pid; error_log %PREFIX%/logs/error.log warn;\n"
         f"events {{ worker_connections 1024; }}\nhttp {{ {TYPES} keepalive_requests 1000000000; {case.http}\n"
         "client_body_temp_path %PREFIX%/body; proxy_temp_path %PREFIX%/proxy;\n"
         f"server {{ listen 127.0.0.1:%PORT%; server_name localhost; root {root}; {case.locations} }} }}\n"
@@ -60,14 +61,24 @@ def conf(case: Case, root: Path, upstream: int, workers: int = 1) -> str:
 
 def every(paths: list[str]) -> list[Case]:
     listed = ", ".join(f'"{path}"' for path in paths)
-    proxied = "location / { proxy_pass http://up; proxy_http_version 1.1; proxy_set_header Connection \"\"; }"
+    proxied = 'location / { proxy_pass http://up; proxy_http_version 1.1; proxy_set_header Connection ""; }'
     return [
         Case("static", "1 KiB file; usual nginx: sendfile, tcp_nopush, access log", USUAL),
         Case("static-best", "1 KiB file; best-tuned nginx: open_file_cache, no sendfile, no log", BEST),
         Case("unique-header", "1 KiB file, a header differs in every request; usual nginx", USUAL, script=UNIQUE),
-        Case("new-connection", "1 KiB file, one connection per request; usual nginx", USUAL, headers=("Connection: close",)),
-        Case("bundle", f"{len(paths)} files of a web page, compressed; nginx with gzip on, level 6", f"{USUAL} {GZIP}",
-             target=paths[0], script=CYCLE.format(paths=listed)),
-        Case("proxied", "1 KiB from an upstream with keepalive; access log", f"{USUAL} upstream up {{ server %UPSTREAM%; keepalive 64; }}",
-             locations=proxied, upstream=True),
+        Case("new-connection", "1 KiB file, a connection each; usual nginx", USUAL, headers=("Connection: close",)),
+        Case(
+            "bundle",
+            f"{len(paths)} files of a web page, compressed; nginx with gzip on, level 6",
+            f"{USUAL} {GZIP}",
+            target=paths[0],
+            script=CYCLE.format(paths=listed),
+        ),
+        Case(
+            "proxied",
+            "1 KiB from an upstream with keepalive; access log",
+            f"{USUAL} upstream up {{ server %UPSTREAM%; keepalive 64; }}",
+            locations=proxied,
+            upstream=True,
+        ),
     ]

@@ -1,7 +1,7 @@
 """Makes what is served: one small page, and a bundle of 96 files shaped like the static files of a web page.
 
-The bundle is about 4.8 MB: scripts and style sheets of text that compresses about as real ones do, and fonts that do not
-compress. It is the same on every run and every machine.
+The bundle is about 4.8 MB: scripts and style sheets of text that compresses about as real ones do, and fonts that do
+not compress. It is the same on every run and every machine.
 """
 
 import itertools
@@ -26,7 +26,7 @@ def weights(count: int) -> list[float]:
 def script(rng: random.Random, words: list[str], size: int) -> str:
     shapes = (
         "function {}({},{}){{return {}.{}({}+{:d})}}",
-        "var {}={{{}:{:d},{}:!0,{}:\"{}\"}};",
+        'var {}={{{}:{:d},{}:!0,{}:"{}"}};',
         "if({}&&{}.{}!=={:d}){{{}.{}({})}}",
         "{}.prototype.{}=function({}){{this.{}={}||{:d}}};",
         "const {}=({},{})=>{}.{}({:d},{});\n",
@@ -45,6 +45,7 @@ def style(rng: random.Random, words: list[str], size: int) -> str:
 
 
 def fill(rng: random.Random, words: list[str], size: int, shapes: tuple[str, ...]) -> str:
+    words = rng.sample(words, 300)  # a file keeps to its own names
     odds = weights(len(words))
     out: list[str] = []
     length = 0
@@ -52,8 +53,7 @@ def fill(rng: random.Random, words: list[str], size: int, shapes: tuple[str, ...
         shape = rng.choice(shapes)
         chosen = iter(rng.choices(words, cum_weights=odds, k=8))
         values = [
-            rng.choice((0, 1, 2, 4, 8, 12, 16, 24, 100, rng.randrange(1 << 20))) if piece.startswith(("{:d", "{:06")) else
-            next(chosen)
+            next(chosen) if piece == "{}" else rng.choice((0, 1, 2, 4, 8, 12, 16, 24, 100, rng.randrange(1 << 20)))
             for piece in pieces(shape)
         ]
         out.append(shape.format(*values))

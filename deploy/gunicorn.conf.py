@@ -7,6 +7,7 @@ import os
 import sys
 
 from inference import parts, settings
+from inference.runner import State
 
 try:
     _settings = settings.from_environment()
@@ -44,5 +45,11 @@ control_socket_disable = True
 def worker_exit(server, worker):
     """Let the engine go before the process ends."""
     app = getattr(worker, "wsgi", None)
-    if app is not None:
-        parts.service(app).runner.close()
+    if app is None:
+        return
+    runner = parts.service(app).runner
+    # Loading cannot be interrupted and is not worth waiting for.
+    patience = 0.0 if runner.state is State.LOADING else 10.0
+    if not runner.close(patience):
+        # A thread still inside a model library would make the interpreter's own way out abort the process.
+        os._exit(0)

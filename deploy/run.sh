@@ -21,10 +21,13 @@ CONF=conf/tengine.conf
 LOGS=logs
 speech='' gateway=''
 
-say() { printf '\033[1m==>\033[0m %s\n' "$*"; }
+bold='' red='' plain=''
+[ -t 1 ] && [ -t 2 ] && bold=$'\033[1m' red=$'\033[1;31m' plain=$'\033[0m'
+
+say() { printf '%s==>%s %s\n' "$bold" "$plain" "$*"; }
 die() {
     stop
-    printf '\033[1;31m==> %s\033[0m\n' "$*" >&2
+    printf '%s==> %s%s\n' "$red" "$*" "$plain" >&2
     exit 1
 }
 

@@ -71,6 +71,9 @@ class LevelBuild:
 
     def define(self, name: str, variable: Variable) -> None:
         """Add a variable of the configuration's own. Raises ConfigError if the name belongs to nginx."""
+        builtin = self.compiler.builtin.get(name)
+        if builtin is not None and builtin.set is None:
+            raise ConfigError(f'the duplicate "{name}" variable')
         self.compiler.defined[name] = variable
 
     def conf(self, table: type[N]) -> N:
@@ -114,6 +117,7 @@ class Compiler:
     builtin: dict[str, Variable] = field(default_factory=dict)
     prefixes: dict[str, Callable[[str], Variable]] = field(default_factory=dict)
     logs: dict[tuple[log.Spec, ...], log.ErrorLog] = field(default_factory=dict)
+    patterns: dict[tuple[str, str], Pattern] = field(default_factory=dict)
     result: Site = field(default_factory=Site)
 
     def site(self) -> Site:
@@ -173,6 +177,9 @@ class Compiler:
     def _define(self, level: Level) -> None:
         if level.context in (In.MAIN, In.EVENTS):
             return
+        for pattern in self._patterns_of(level):
+            for name in pattern.names:
+                self.defined.setdefault(name, variables.named_capture(name))
         build = self._build(level)
         for module in self.modules:
             conf = merged(module.conf, level)
@@ -229,12 +236,22 @@ class Compiler:
             self._locations(build, level, location.inner, named)
         return location
 
-    @staticmethod
-    def _pattern(pattern: str, modifier: str, place: Place) -> Pattern:
-        try:
-            return Pattern(encode(pattern), modifier == "~*")
-        except PatternError as error:
-            raise ConfigError(str(error), place) from None
+    def _patterns_of(self, level: Level) -> list[Pattern]:
+        """The regular expressions of a location or of server names: their named groups are variables."""
+        if level.context is In.LOCATION and level.head[0] in ("~", "~*"):
+            return [self._pattern(level.head[1], level.head[0], level.place)]
+        if level.context is In.SERVER:
+            return hosts.patterns(merged(Addressing, level))
+        return []
+
+    def _pattern(self, pattern: str, modifier: str, place: Place) -> Pattern:
+        made = self.patterns.get((pattern, modifier))
+        if made is None:
+            try:
+                made = self.patterns[pattern, modifier] = Pattern(encode(pattern), modifier == "~*")
+            except PatternError as error:
+                raise ConfigError(str(error), place) from None
+        return made
 
     @staticmethod
     def _add(

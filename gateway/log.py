@@ -13,6 +13,7 @@ import errno
 import os
 import sys
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import get_native_id
@@ -76,9 +77,8 @@ def reason(error: OSError) -> str:
 class File:
     """A file that lines are appended to.
 
-    Lines of `add` are gathered: with a buffer (`size` bytes, at most `interval` seconds) as `access_log … buffer=`
-    says, else until `schedule` (the event loop's call_soon) runs `flush`, still in the same turn. `pack` compresses
-    what is written.
+    Lines of `add` are gathered: in a buffer (`size` bytes, at most `interval` seconds) as `access_log … buffer=` says,
+    else until the end of this turn of the event loop. `pack` compresses what a buffer held.
     """
 
     __slots__ = ("_complained", "_held", "_lines", "fd", "interval", "pack", "path", "size")
@@ -122,22 +122,24 @@ class File:
                 main.write(ALERT, f'write() to "{self.path}" failed {reason(error)}')
 
     def add(self, line: bytes) -> None:
-        """Append a line with its line feed, by the end of this turn of the loop or when the buffer is full or old."""
+        """Append a line with its line feed: at once, at the end of this turn of the loop, or when the buffer is
+        full."""
         lines = self._lines
-        if not lines:
-            self._begin()
-        lines.append(line)
-        if self.size:
-            self._held += len(line)
-            if self._held >= self.size:
-                self.flush()
-
-    def _begin(self) -> None:
         if not self.size:
-            if files.soon is not None:
+            if lines:
+                lines.append(line)
+            elif files.soon is None or files.calm():
+                self.write(line)
+            else:
                 files.soon(self.flush)
-        elif self.interval and files.later is not None:
+                lines.append(line)
+            return
+        if self._held + len(line) > self.size:
+            self.flush()
+        if not lines and self.interval and files.later is not None:
             files.later(self.interval, self.flush)
+        lines.append(line)
+        self._held += len(line)
 
     def flush(self) -> None:
         """Write what is gathered."""
@@ -153,15 +155,16 @@ class File:
 class Files:
     """The files that the running configuration logs to, one per path.
 
-    `soon` and `later` are the event loop's call_soon and call_later, set in each worker; without them whoever adds
-    lines flushes them.
+    `soon` and `later` are the event loop's call_soon and call_later, set in each worker. `calm` says whether so little
+    goes on that gathering lines would cost more than it saves: a callback costs more than writing one line.
     """
 
-    __slots__ = ("_before", "_now", "later", "soon")
+    __slots__ = ("_before", "_now", "calm", "later", "soon")
 
     def __init__(self) -> None:
         self.soon: Callable[[Callable[[], None]], object] | None = None
         self.later: Callable[[float, Callable[[], None]], object] | None = None
+        self.calm: Callable[[], bool] = lambda: False
         self._now: dict[str, File] = {}
         self._before: dict[str, File] = {}
 
@@ -218,6 +221,35 @@ class Files:
 files = Files()
 
 
+class Opened:
+    """Log files opened by name as lines come: `most` are kept open, each opened anew after `valid` seconds."""
+
+    __slots__ = ("files", "most", "valid")
+
+    def __init__(self, most: int, valid: float) -> None:
+        self.most, self.valid = most, valid
+        self.files: OrderedDict[bytes, tuple[File, float]] = OrderedDict()
+
+    def write(self, path: bytes, line: bytes) -> None:
+        """Append a line; if the file cannot be opened that is reported, and the line is lost."""
+        now = time.monotonic()
+        file, since = self.files.pop(path, (None, 0.0))
+        try:
+            if file is None:
+                file, since = File(os.fsdecode(path)), now
+                file.open()
+            elif now - since > self.valid:
+                file.open()
+                since = now
+        except LogError as error:
+            main.write(CRIT, str(error))
+            return
+        file.write(line)
+        self.files[path] = (file, since)
+        while len(self.files) > self.most:
+            self.files.popitem(last=False)[1][0].close()
+
+
 class ErrorLog:
     """One or more targets, each with its level, written to together.
 
@@ -237,11 +269,12 @@ class ErrorLog:
         """Write where `other` writes: whoever holds this log need not be told of a new configuration."""
         self._targets, self.level = other._targets, other.level
 
-    def write(self, level: int, message: str, number: int = 0) -> None:
-        """Write one event. `number` is the connection's, 0 if there is none."""
+    def write(self, level: int, message: str, number: int = 0, *, lines: bool = False) -> None:
+        """Write one event. `number` is the connection's, 0 if there is none. `lines`: the message may have several
+        (Lua's)."""
         said = False
         if level <= self.level:
-            line = _line(level, message, number)
+            line = _line(level, message, number, lines)
             for least, write in self._targets:
                 if level <= least:
                     write(level, line)
@@ -263,12 +296,12 @@ _second = 0
 _stamp = ""
 
 
-def _line(level: int, message: str, number: int) -> bytes:
+def _line(level: int, message: str, number: int, lines: bool) -> bytes:
     global _second, _stamp
     now = int(time.time())
     if now != _second:
         _second, _stamp = now, time.strftime("%Y/%m/%d %H:%M:%S", time.localtime(now))
-    if not message.isprintable():
+    if not lines and not message.isprintable():
         message = message.translate(_CONTROLS)
     connection = f"*{number} " if number else ""
     line = f"{_stamp} [{NAMES[level]}] {os.getpid()}#{get_native_id()}: {connection}{message}"

@@ -4,9 +4,10 @@ The first request of a file gets a fast variant: at once if the file is small, e
 whoever asks meanwhile reads along. Then a second thread, of low priority, makes the smallest variant that the coding
 can do, which replaces the first.
 
-No stale byte is served: a variant answers only for the modification time and size it was made of; a file that changed a
-moment ago is not kept, since the clock of the file system may not tell its next change apart; and the smallest variant
-must come from bytes with the same digest as the fast one.
+No stale byte is served: a variant answers only for the very body it was made of, or for one with the same modification
+time, size and inode (of a file in memory: the same bytes); a file that changed a moment ago is not kept, since the
+clock of the file system may not tell its next change apart; and the smallest variant must come from bytes with the same
+digest as the fast one.
 
 All tables are touched on the event loop's thread only; the threads hand their results over by `call_soon_threadsafe`.
 """
@@ -37,10 +38,12 @@ NICE = 10  # of the second thread
 class Variant:
     """One file in one coding. While it is still being made `data` is None and `growing` is not."""
 
-    __slots__ = ("best", "coding", "data", "digest", "growing", "mtime", "size", "used")
+    __slots__ = ("best", "coding", "data", "digest", "growing", "inode", "mtime", "size", "source", "used")
 
-    def __init__(self, coding: str, mtime: float, size: int) -> None:
-        self.coding, self.mtime, self.size = coding, mtime, size
+    def __init__(self, coding: str, body: FileBody) -> None:
+        self.coding, self.mtime, self.size = coding, body.mtime, body.length
+        self.source = body if body.data is not None else None  # one object as long as the file does not change
+        self.inode = 0  # of a file that is not in memory
         self.data: bytes | None = None
         self.digest = b""
         self.growing: Growing | None = None
@@ -133,21 +136,35 @@ class Variants:
     def __repr__(self) -> str:
         return f"<Variants [files: {len(self.entries)}, bytes: {self.held} of {self.limit}]>"
 
+    def answers(self, entry: Variant, body: FileBody) -> bool:
+        """Whether a variant is one of this body; for files in memory `entry.source is body` is asked before."""
+        if entry.mtime != body.mtime or entry.size != body.length or body.offset:
+            return False
+        if body.data is None:
+            return entry.source is None and os.fstat(body.fd).st_ino == entry.inode
+        if entry.source is None or _digest(body.data) != entry.digest:
+            return False
+        entry.source = body  # read again by its cache
+        return True
+
     def make(self, body: FileBody, coding: str) -> Variant | None:
         """Begin the variant of a file that has none yet; None if it is too large. The body stays the caller's."""
         if body.length > self.limit // SHARE:
             return None
-        entry = Variant(coding, body.mtime, body.length)
+        entry = Variant(coding, body)
         made = self._at_once(body, entry) if body.length <= AT_ONCE[coding] else self._in_thread(body, entry)
         return entry if made else None
 
     def _at_once(self, body: FileBody, entry: Variant) -> bool:
-        data = body.data if body.data is not None else _read(body.fd, body.length)
-        if data is None or len(data) != body.length:
+        data = body.data
+        if data is None:
+            data = _read(body.fd, body.length)
+            entry.inode = os.fstat(body.fd).st_ino
+        if len(data) != body.length:
             return False
         entry.data = codings.encode(entry.coding, data, codings.FAST[entry.coding])
         if _settled(body.mtime):
-            entry.digest = blake2b(data, digest_size=16).digest()
+            entry.digest = _digest(data)
             self._keep(body.path, entry)
         return True
 
@@ -157,6 +174,7 @@ class Variants:
         except OSError:
             return False
         growing = entry.growing = Growing()
+        entry.inode = source.inode
         path, coding = body.path, entry.coding
         if _settled(body.mtime):
             self._replace(path, entry)
@@ -225,7 +243,7 @@ class Variants:
 
         def job() -> None:
             data = _load(path, mtime, size)
-            if data is not None and blake2b(data, digest_size=16).digest() == digest:
+            if data is not None and _digest(data) == digest:
                 post(self._improved, path, entry, codings.encode(coding, data, codings.BEST[coding]))
 
         self._background.submit(job)
@@ -278,11 +296,12 @@ class Thread:
 class _Source:
     """The bytes of a file as they were when it was opened, for a thread: its data, or a descriptor of its own."""
 
-    __slots__ = ("data", "fd", "length", "mtime")
+    __slots__ = ("data", "fd", "inode", "length", "mtime")
 
     def __init__(self, body: FileBody) -> None:
         self.data, self.length, self.mtime = body.data, body.length, body.mtime
         self.fd = -1 if body.data is not None else os.dup(body.fd)
+        self.inode = os.fstat(self.fd).st_ino if self.fd >= 0 else 0
 
     def pieces(self) -> Iterator[bytes]:
         """The file piece by piece. Raises OSError if it changed meanwhile."""
@@ -322,8 +341,14 @@ def _compress(source: _Source, coding: str, give: Callable[[bytes], object]) -> 
     return digest.digest()
 
 
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()
+
+
 def _weight(entry: Variant) -> int:
-    return len(entry.data) + OVERHEAD if entry.data is not None else 0
+    if entry.data is None:
+        return 0
+    return len(entry.data) + OVERHEAD + (entry.size if entry.source is not None else 0)
 
 
 def _settled(mtime: float) -> bool:
@@ -331,11 +356,11 @@ def _settled(mtime: float) -> bool:
     return abs(time.time() - mtime) > (COARSE_CLOCK if mtime == int(mtime) else CLOCK)
 
 
-def _read(fd: int, length: int) -> bytes | None:
+def _read(fd: int, length: int) -> bytes:
     try:
         return os.pread(fd, length, 0)
     except OSError:
-        return None
+        return b""
 
 
 def _load(path: bytes, mtime: float, size: int) -> bytes | None:

@@ -144,14 +144,15 @@ class Runner:
             if job in self._queue:
                 self._queue.remove(job)
 
-    def close(self, timeout: float = 10.0) -> None:
-        """Refuse what waits, stop after the piece being made, let go of the model."""
+    def close(self, timeout: float = 10.0) -> bool:
+        """Refuse what waits, stop after the piece being made, let go of the model; tell whether that ended in time."""
         with self._changed:
             self._state = State.STOPPED
             self._refuse_waiting()
             self._changed.notify()
         if self._thread.is_alive():
             self._thread.join(timeout)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         try:

@@ -14,7 +14,10 @@ PRIVATE = 0xE000  # first of 6,400 private-use characters: each stands for one l
 MOST_MARKS = 6400
 BRACKETS = re.compile(r"(?:\[[^\[\]\s]{1,24}\])+")
 TAG = re.compile(r"<\|?/?[A-Za-z_]{1,24}\|?>")
-FULL_WIDTH = {code: code - 0xFEE0 for code in (*range(0xFF10, 0xFF1A), *range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))}
+# Digits, letters and the per cent sign; punctuation stays, it tells sentences apart.
+FULL_WIDTH = {
+    code: code - 0xFEE0 for code in (0xFF05, *range(0xFF10, 0xFF1A), *range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))
+}
 
 HAN = "\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0002fa1f々〇"
 KANA = "\u3041-\u3096\u30a1-\u30fa\u30fc\uff66-\uff9f"
@@ -23,7 +26,7 @@ IS_HAN, IS_KANA, IS_LATIN = (re.compile(f"[{kind}]") for kind in (HAN, KANA, LAT
 ENGLISH = re.compile(f"[{LATIN}](?:[{LATIN}0-9'’&+.\\- ]*[{LATIN}0-9])?")
 
 # Sentence enders; a full stop only before white space or the end, and not after a title or an initial.
-TITLES = "Mr Mrs Ms Dr Prof St Jr Sr vs etc No".split()
+TITLES = ("Mr", "Mrs", "Ms", "Dr", "Prof", "St", "Jr", "Sr", "vs", "etc", "No")
 ENDER = re.compile(
     r"""[。！？!?；;…]+["'”’」』）)]*\s*          # an ender and the quotes that close after it
       | \.(?=[\s"'”’)]|$)["'”’)]*\s*            # a full stop, not a decimal point

@@ -1,5 +1,6 @@
 """Print the manual of all directives from their rows: `python -m gateway.config.manual > docs/directives.md`."""
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -104,18 +105,12 @@ def chapters(modules: Sequence[Any], core: Iterable[type]) -> list[Chapter]:
 
 def _about(table: type) -> str:
     """The first paragraph of the docstring of the file that declares a table."""
-    import sys
-
     text = sys.modules[table.__module__].__doc__ or ""
     return " ".join(text.strip().split("\n\n")[0].split())
 
 
-def _print() -> None:
+if __name__ == "__main__":
     from gateway.build import CORE_TABLES
     from gateway.modules import ORDER
 
     print(manual(chapters(ORDER, CORE_TABLES)), end="")
-
-
-if __name__ == "__main__":
-    _print()

@@ -9,29 +9,27 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import Any, Protocol, cast
 
-from gateway.config.args import bits, choice, encode, flag, integer, mime_types, size
-from gateway.config.schema import ANYWHERE, Arg, ConfigError, In, Statement, block, directive
+from gateway.config.args import bits, choice, encode, flag, size
+from gateway.config.schema import ANYWHERE, Arg, ConfigError, In, Level, Statement, block, directive
 from gateway.http.dates import parse_date
 from gateway.http.message import Fields, Getter, Request, Response
 from gateway.pattern import Pattern, PatternError
-
-if TYPE_CHECKING:
-    from gateway.module import Build
 
 OFFERS, WISHES, POLICY = "compression offers", "compression wishes", "compression policy"  # keys of `Build.shared`
 WISH, MADE = "compression wish", "compression made"  # keys of `Request.notes`
 COMPRESSED_STATUSES = (200, 403, 404)  # ngx_http_gzip_header_filter
 BODILESS = (204, 206, 304)
 EVENT_STREAM = b"text/event-stream"
+HTML = frozenset((b"text/html",))  # the default of every list of types
 NO_CACHE = {"off": 0}
 
 _MSIE6 = re.compile(rb"MSIE [4-6]\.(?!.*SV1)")  # nginx's own test: SP2 of Windows XP, "SV1", had it mended
 _TOKENS = re.compile(rb"[,;]")
 
 
-def _patterns(statement: Statement) -> tuple["Pattern | None", ...]:
+def _patterns(statement: Statement) -> tuple[Pattern | None, ...]:
     """User agents; `msie6` stands for a test of nginx's own, here None."""
     found = []
     for word in statement.args:
@@ -64,14 +62,12 @@ class Compression:
     )
     gzip_proxied: frozenset[str] = directive(
         ANYWHERE,
-        bits(
-            "off", "expired", "no-cache", "no-store", "private", "no_last_modified", "no_etag", "auth", "any"
-        ),
+        bits("off", "expired", "no-cache", "no-store", "private", "no_last_modified", "no_etag", "auth", "any"),
         frozenset({"off"}),
         "Which answers gzip may compress for requests that came through a proxy (Via).",
         default_text="off",
     )
-    gzip_disable: tuple["Pattern | None", ...] = directive(
+    gzip_disable: tuple[Pattern | None, ...] = directive(
         ANYWHERE,
         Arg("regex ... | msie6", 1, None, _patterns),
         (),
@@ -129,32 +125,24 @@ class Wish:
     flush: bool = False  # give out each piece at once
 
 
-def types(*always: bytes) -> frozenset[bytes]:
-    """The default of a `*_types` directive."""
-    return frozenset(always or (b"text/html",))
+class Building(Protocol):
+    """What is needed of the level being compiled."""
+
+    level: Level
+    shared: dict[Any, Any]
 
 
-def type_list() -> Arg[frozenset[bytes]]:
-    """The grammar of a `*_types` directive."""
-    return mime_types()
-
-
-def level(low: int, high: int) -> Arg[int]:
-    """The grammar of a `*_comp_level` directive."""
-    return integer(low, high)
-
-
-def offer(build: "Build", made: Offer) -> None:
+def offer(build: Building, made: Offer) -> None:
     """Offer a coding for the level being compiled."""
     build.shared.setdefault((OFFERS, id(build.level)), []).append(made)
 
 
-def offered(build: "Build") -> tuple[Offer, ...]:
+def offered(build: Building) -> tuple[Offer, ...]:
     """What was offered for the level being compiled; asking takes it away."""
     return tuple(build.shared.pop((OFFERS, id(build.level)), ()))
 
 
-def expect_wishes(build: "Build", policy: Callable[[Request, Response], Wish | None] | None = None) -> None:
+def expect_wishes(build: Building, policy: Callable[[Request, Response], Wish | None] | None = None) -> None:
     """Scripts at this level may leave a `Wish` on the request (`wish`), or `policy` is asked for one per response."""
     build.shared[WISHES, id(build.level)] = True
     if policy is not None:
@@ -164,7 +152,7 @@ def expect_wishes(build: "Build", policy: Callable[[Request, Response], Wish | N
 Policy = Callable[[Request, Response], Wish | None]
 
 
-def wishes(build: "Build") -> Policy | None:
+def wishes(build: Building) -> Policy | None:
     """How the level's wishes are learnt, None if it has no scripts; asking takes it away."""
     expected = build.shared.pop((WISHES, id(build.level)), False)
     policy = cast("Policy | None", build.shared.pop((POLICY, id(build.level)), None))
@@ -184,19 +172,21 @@ def wish(request: Request, wanted: Wish) -> None:
 
 
 ENCODED, NO_ETAG = -2, -1
+_LENGTHS = (len(b"ETag"), len(b"Content-Encoding"))
 
 
 def look(fields: Fields) -> int:
-    """One look through the headers: ENCODED if the body has a content coding already, else where ETag is, or NO_ETAG."""
-    at, index = NO_ETAG, 0
-    for name, value in fields:
-        size = len(name)
-        if size == 4:
-            if name == b"ETag" or name.lower() == b"etag":
+    """One look through the headers: ENCODED if the body has a content coding, else where ETag is, or NO_ETAG."""
+    at = NO_ETAG
+    for index, (name, value) in enumerate(fields):
+        if name == b"ETag":
+            at = index
+        elif len(name) in _LENGTHS:
+            lower = name.lower()
+            if lower == b"etag":
                 at = index
-        elif size == 16 and value and name.lower() == b"content-encoding":
-            return ENCODED
-        index += 1
+            elif value and lower == b"content-encoding":
+                return ENCODED
     return at
 
 
@@ -232,7 +222,7 @@ def gzip_conditions(conf: Compression) -> Condition:
     return admits
 
 
-def _disabled(disabled: tuple["Pattern | None", ...], agent: bytes | None) -> bool:
+def _disabled(disabled: tuple[Pattern | None, ...], agent: bytes | None) -> bool:
     if agent is None:
         return False
     for pattern in disabled:

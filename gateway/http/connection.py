@@ -15,8 +15,9 @@ from gateway.http.engine import refuse, respond
 from gateway.http.flow import Flow, Wait
 from gateway.http.head import head
 from gateway.http.headers import NO_HEADERS
-from gateway.http.message import ClientGone, FileBody, Request, Response
+from gateway.http.message import ClientGone, FileBody, HttpError, Request, Response
 from gateway.http.output import send
+from gateway.http.pages import SILENT
 from gateway.http.report import report
 from gateway.http.router import Listen
 from gateway.http.sendfile import sendfile
@@ -24,7 +25,6 @@ from gateway.http.service import Service
 from gateway.http.wire import Head, Policy, RequestError, RequestParser
 
 _PIPELINED = 65536  # bytes of further requests held while one is answered; more stay in the kernel
-CLOSE_SILENTLY = 444
 
 
 def acceptor(service: Service, listen: Listen) -> Callable[[], "Connection"]:
@@ -39,6 +39,19 @@ def acceptor(service: Service, listen: Listen) -> Callable[[], "Connection"]:
     )
     parser = RequestParser(policy)
     return lambda: Connection(service, listen, parser)
+
+
+def _disabled(request: Request, browsers: frozenset[str]) -> bool:
+    """`keepalive_disable`: old MSIE after a POST, Safari on a Mac."""
+    if request.method != b"POST" and "safari" not in browsers:
+        return False
+    agent = request.headers.get(b"user-agent") or b""
+    if "safari" in browsers and b"Safari/" in agent and b"Mac OS X" in agent:
+        return True
+    at = agent.find(b"MSIE ")
+    version = agent[at + 5 : at + 6]
+    old = version in (b"4", b"5") or (version == b"6" and b"SV1" not in agent)
+    return "msie6" in browsers and request.method == b"POST" and at >= 0 and old and b"Opera" not in agent
 
 
 class Connection(asyncio.Protocol):
@@ -202,10 +215,10 @@ class Connection(asyncio.Protocol):
     # --- time
 
     def expired(self) -> None:
-        """A time-out: of a head (closed silently, or 408 once bytes came), an idle connection, a body or a write."""
+        """A time-out: of a head, an idle connection, a body or a write; nginx closes without an answer."""
         request = self.request
         if request is None and self.buffer and not self.closing:
-            self._begin_refused(RequestError(408, "client timed out"))
+            self._begin_refused(RequestError(408, "client timed out (110: Connection timed out) while reading client request headers"))
             return
         if request is not None:
             body = request.body
@@ -340,12 +353,18 @@ class Connection(asyncio.Protocol):
         await self._deliver(request, await refuse(request, error))
 
     async def _deliver(self, request: Request, response: Response) -> None:
-        if response.status == CLOSE_SILENTLY:
-            request.response, request.keepalive = response, False
+        if response.status in SILENT and response.content_type is None:
+            request.response, self.closing = response, True
+            self.transport.abort()
             return
         self._settle_keepalive(request)
         try:
-            rest = send(request, response, self)
+            while True:
+                try:
+                    rest = send(request, response, self)
+                    break
+                except HttpError as error:  # a filter refuses the head (412, 416)
+                    response = await refuse(request, error)
             if rest is not None:
                 await rest
         except ClientGone:
@@ -362,6 +381,7 @@ class Connection(asyncio.Protocol):
             if (
                 self.served >= settings.keepalive_requests
                 or not settings.keepalive_timeout[0]
+                or (settings.keepalive_disable and _disabled(request, settings.keepalive_disable))
                 or self.service.draining
                 or self.service.now() - self.started > settings.keepalive_time
             ):
@@ -399,9 +419,7 @@ class Connection(asyncio.Protocol):
 
     def _finish_closing(self, request: Request) -> None:
         settings = request.location.settings
-        if request.response is not None and request.response.status == CLOSE_SILENTLY:
-            self.abort()
-        elif settings.lingering_close == "always" or (settings.lingering_close == "on" and self.buffer):
+        if settings.lingering_close == "always" or (settings.lingering_close == "on" and self.buffer):
             self._linger(request)
         else:
             self._close()
@@ -478,12 +496,16 @@ class Connection(asyncio.Protocol):
         """Head and body in one write."""
         if request.http == 9:
             self.write(body)
+        elif response.length != -1 and response.trailers is None:
+            self.write(head(request, response, response.known_length(), chunked=False) + body)
         else:
-            length = response.known_length()
-            self.write(head(request, response, len(body) if length < 0 else length, chunked=False) + body)
+            self.send_head(request, response, -1, chunked=True)
+            if body:
+                self.write(b"%x\r\n%b\r\n" % (len(body), body) if self.chunked else body)
+            self.end_body(request, response)
         request.body_sent = len(body)
 
-    def send_head(self, request: Request, response: Response, length: int, *, chunked: bool, bodiless: bool = False) -> None:
+    def send_head(self, request: Request, response: Response, length: int, *, chunked: bool) -> None:
         """The head of an answer whose body follows in pieces."""
         if request.http == 9:
             self.chunked = False
@@ -491,7 +513,7 @@ class Connection(asyncio.Protocol):
         if chunked and (request.http < 11 or not request.location.settings.chunked_transfer_encoding):
             chunked = False
             request.keepalive = False
-        self.chunked = chunked and not bodiless
+        self.chunked = chunked
         if chunked:
             request.main.keep("chunked", True)
         self.write(head(request, response, length, chunked=chunked))

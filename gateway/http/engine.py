@@ -11,7 +11,7 @@ from typing import Any
 from gateway import log
 from gateway.http.body import RequestBody
 from gateway.http.message import ClientGone, HttpError, Outcome, Redirect, Request, Response
-from gateway.http.pages import NOT_KEPT, page, wire_status
+from gateway.http.pages import NOT_KEPT, SILENT, page, wire_status
 from gateway.http.report import report
 from gateway.http.router import Location, find, needs_slash
 
@@ -176,7 +176,9 @@ def _redirected(request: Request, redirect: Redirect) -> Any:
     request.internal = True
     request.notes = None if request.main is request else request.notes
     request.redirects += 1
+    request.valid_location = True
     if not redirect.name:
+        request.unparsed = False
         return _from_start(request, None)
     named = request.server.named.get(redirect.name)
     if named is None:
@@ -192,8 +194,9 @@ def _failed(request: Request, error: HttpError) -> Any:
     main = request.main
     if status in NOT_KEPT:
         main.keepalive = False
-    location = request.location or request.server.location
-    request.location = location
+    location = request.location = request.location or request.server.location
+    if status in SILENT:
+        return Response(status)
     settings = location.settings
     request.error_status = status
     if settings.error_page and request.uri_changes and (not request.in_error_page or settings.recursive_error_pages):

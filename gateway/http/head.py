@@ -13,6 +13,7 @@ _SERVER = {
 _STATUS: dict[int, bytes] = {}
 _LINES = {True: b"Connection: keep-alive\r\n", False: b"Connection: close\r\n"}
 _MODIFIED_KEPT = 1024
+_MODIFIED_WITH = (200, 206, 304)  # nginx sends Last-Modified with these only
 _modified: dict[int, bytes] = {}
 _opening: tuple[bytes, dict[tuple[int, str], bytes]] = (b"", {})
 
@@ -34,8 +35,13 @@ def _opening_of(response: Response, tokens: str) -> bytes:
     if response.reason is None and response.server is None and response.date is None:
         return _open(response.status, tokens)
     line = b"HTTP/1.1 " + (response.reason or status_line(response.status)) + b"\r\n"
-    server = _SERVER[tokens] if response.server is None else b"Server: " + response.server + b"\r\nDate: "
-    return line + server + (response.date or now_date()) + b"\r\n"
+    # an empty value says that the header stands among `fields`
+    server, date = response.server, response.date
+    if server is None:
+        line += _SERVER[tokens][: -len(b"Date: ")]
+    elif server:
+        line += b"Server: %b\r\n" % server
+    return line if date == b"" else line + b"Date: %b\r\n" % (date or now_date())
 
 
 def last_modified(seconds: int) -> bytes:
@@ -49,10 +55,8 @@ def last_modified(seconds: int) -> bytes:
 
 
 def absolute(request: Request, location: bytes) -> bytes:
-    """A redirect's target with scheme and host, where nginx makes it absolute."""
+    """A redirect's target within the site, with scheme and host."""
     settings = request.location.settings
-    if not location.startswith(b"/") or not settings.absolute_redirect:
-        return location
     peer = request.main.peer
     host = request.server.name if settings.server_name_in_redirect else request.main.host or peer.local
     if b":" in host and not host.startswith(b"["):
@@ -67,17 +71,19 @@ def head(request: Request, response: Response, length: int, *, chunked: bool) ->
     settings = request.location.settings
     parts = [_opening_of(response, settings.server_tokens)]
     content_type = response.content_type
-    if content_type:
+    if content_type and response.type_text is not None and response.type_text.startswith(content_type):
+        parts.append(b"Content-Type: %b\r\n" % response.type_text)
+    elif content_type:
         charset = response.charset
         parts.append(b"Content-Type: %b\r\n" % content_type if charset is None else b"Content-Type: %b; charset=%b\r\n" % (content_type, charset))
     if length >= 0:
         parts.append(b"Content-Length: %d\r\n" % length)
-    if response.last_modified_text is not None:
-        parts.append(b"Last-Modified: %b\r\n" % response.last_modified_text)
-    elif response.last_modified >= 0:
+    if response.last_modified >= 0 and response.last_modified_text is None and response.status in _MODIFIED_WITH:
         parts.append(last_modified(response.last_modified))
-    if response.location is not None:
-        parts.append(b"Location: %b\r\n" % absolute(request, response.location))
+    location = response.location
+    if location is not None and location.startswith(b"/") and settings.absolute_redirect:
+        parts.append(b"Location: %b\r\n" % absolute(request, location))
+        location = None
     if chunked:
         parts.append(b"Transfer-Encoding: chunked\r\n")
     if response.status == 101:
@@ -88,6 +94,8 @@ def head(request: Request, response: Response, length: int, *, chunked: bool) ->
             parts.append(b"Keep-Alive: timeout=%d\r\n" % settings.keepalive_timeout[1])
     if response.vary:
         parts.append(b"Vary: Accept-Encoding\r\n")
+    if location is not None:  # one that stays as it is stands among the other headers
+        parts.append(b"Location: %b\r\n" % location)
     for item in response.fields:
         parts.append(b"%b: %b\r\n" % item)
     parts.append(b"\r\n")

@@ -80,8 +80,13 @@ class LineMemo(Memo[Pair]):
         if b"\n" in value or b"\r" in value:
             raise UnusualBlockError
         if b"\0" in value:
-            raise HeaderError(f'client sent invalid header line: "{shown(line)}"')
+            raise self.invalid(line)
         return lower, value.strip(b" ")
+
+    def invalid(self, line: bytes) -> HeaderError:
+        """The error for a line that cannot be accepted, in nginx's words."""
+        who = "upstream sent invalid header" if self.lenient else "client sent invalid header line"
+        return HeaderError(f'{who}: "{shown(line)}"')
 
     def _name(self, name: bytes, line: bytes) -> bytes:
         """The name in lower case, b"" if its line is to be dropped."""
@@ -90,7 +95,7 @@ class LineMemo(Memo[Pair]):
         if self.lenient and name.startswith(b"HTTP/"):
             return b""
         if not name or name.translate(None, _CONTROLS_AND_SPACE) != name:
-            raise HeaderError(f'client sent invalid header line: "{shown(line)}"')
+            raise self.invalid(line)
         if self.ignore_invalid and name.translate(None, self.name):
             return b""
         lower = self.names.recall(name) or name.lower()
@@ -119,7 +124,7 @@ def read_lines(block: bytes, memo: LineMemo) -> tuple[list[bytes], list[Pair], I
     try:
         return _indexed(lines, list(map(memo.__getitem__, lines)))
     except UnusualBlockError:
-        raise HeaderError("client sent invalid header line: bare CR") from None
+        raise memo.invalid(block) from None
 
 
 def read_crlf_lines(block: bytes, memo: LineMemo) -> tuple[list[bytes], list[Pair], Index]:
@@ -135,6 +140,14 @@ def _indexed(lines: list[bytes], pairs: list[Pair]) -> tuple[list[bytes], list[P
         lines, pairs = [lines[at] for at in kept], [pairs[at] for at in kept]
         del index[b""]
     return lines, pairs, index
+
+
+def end_of_block(data: bytes, eol: int) -> tuple[int, int]:
+    """Find the empty line from the start line's LF on: (offset of the LF before it, offset after it), -1 both if none."""
+    crlf, lf = data.find(b"\n\r\n", eol), data.find(b"\n\n", eol)
+    if lf >= 0 and (crlf < 0 or lf < crlf):
+        return lf, lf + 2
+    return (crlf, crlf + 3) if crlf >= 0 else (-1, -1)
 
 
 class RequestHeaders:

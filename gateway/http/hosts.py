@@ -71,14 +71,7 @@ def _add_names(listen: Listen, server: Server, conf: Addressing) -> None:
 
 def _add_name(listen: Listen, server: Server, name: str, place: Place) -> None:
     if name.startswith("~"):
-        try:
-            # hosts are lower case already: nginx ignores case only for a pattern that has upper-case letters
-            caseless = any("A" <= letter <= "Z" for letter in name)
-            listen.patterns.append((Pattern(encode(name[1:]), caseless), server))
-        except PatternError as error:
-            raise ConfigError(str(error), place) from None
-        if len(name) == 1:
-            raise ConfigError(f'empty regex in server name "{name}"', place)
+        listen.patterns.append((_pattern(name, place), server))
         return
     if name == "$hostname":
         name = socket.gethostname()
@@ -96,6 +89,21 @@ def _add_name(listen: Listen, server: Server, name: str, place: Place) -> None:
         _put(listen.tails, key[:-1], server, name, listen)
     else:
         _put(listen.names, key, server, name, listen)
+
+
+def patterns(conf: Addressing) -> list[Pattern]:
+    """The regular expressions among a server's names. Raises ConfigError."""
+    return [_pattern(name, place) for names, place in conf.server_name for name in names if name.startswith("~")]
+
+
+def _pattern(name: str, place: Place) -> Pattern:
+    if len(name) == 1:
+        raise ConfigError(f'empty regex in server name "{name}"', place)
+    try:
+        # hosts are lower case already: nginx ignores case only for a pattern that has upper-case letters
+        return Pattern(encode(name[1:]), any("A" <= letter <= "Z" for letter in name))
+    except PatternError as error:
+        raise ConfigError(str(error), place) from None
 
 
 def _put(table: dict[bytes, Server], key: bytes, server: Server, name: str, listen: Listen) -> None:

@@ -109,6 +109,7 @@ class Response:
     __slots__ = (
         "body",
         "charset",
+        "conditional",
         "content_type",
         "date",
         "fields",
@@ -121,6 +122,7 @@ class Response:
         "server",
         "status",
         "trailers",
+        "type_text",
         "vary",
     )
 
@@ -129,12 +131,14 @@ class Response:
         self.reason: bytes | None = None  # upstream's own status text, code included; None: ours
         self.content_type = content_type  # without charset
         self.charset: bytes | None = None
+        self.type_text: bytes | None = None  # an upstream's whole Content-Type, where it spells type and charset in its own way
+        self.conditional = True  # False: an upstream has already judged the request's conditions
         self.length: int = -2  # body length in bytes; -2: that of `body` where it has one; -1: unknown
         self.last_modified: int = -1  # seconds since the epoch; -1: none
-        self.last_modified_text: bytes | None = None  # upstream's own text
+        self.last_modified_text: bytes | None = None  # its text, if it stands among `fields` (an upstream's, add_header's)
         self.location: bytes | None = None
-        self.server: bytes | None = None  # upstream's own, if it is passed on (proxy_pass_header)
-        self.date: bytes | None = None
+        self.server: bytes | None = None  # b"": it stands among `fields` (an upstream's, by proxy_pass_header)
+        self.date: bytes | None = None  # the same
         self.fields: Fields = []
         self.ranges = False  # nginx's allow_ranges: Accept-Ranges is sent and ranges are served
         self.vary = False  # nginx's gzip_vary: "Vary: Accept-Encoding"
@@ -203,8 +207,11 @@ class Request:
         "server",
         "started",
         "target",
+        "tries",
+        "unparsed",
         "uri",
         "uri_changes",
+        "valid_location",
         "values",
     )
 
@@ -235,10 +242,13 @@ class Request:
         self.in_error_page = False
         self.captures: tuple[bytes | None, ...] = ()  # of the last regular expression that matched: [0] is the whole match
         self.path_info = b""
+        self.unparsed = True  # nginx's valid_unparsed_uri: uri and args still say what `target` does
+        self.valid_location = True  # False after `rewrite ... break`: the URI does not begin with the location's prefix any more
         # while answering
         self.values: dict[str, bytes | None] | None = None  # set variables, and computed ones that are kept (map, named captures)
         self.notes: dict[Any, Any] | None = None  # modules' own state, by a key of the module
         self.main: Request = self  # a subrequest's topmost request
+        self.tries: list[Any] | None = None  # exchanges with upstream servers, for $upstream_…
         self.response: Response | None = None  # once an answer has been chosen
         self.body_sent = 0  # body bytes written to the client: $body_bytes_sent
 

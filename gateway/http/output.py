@@ -66,11 +66,8 @@ def _head_only(request: Request, response: Response, connection: "Connection", t
     status = response.status
     if status == 204:
         response.content_type, response.last_modified, response.last_modified_text = None, -1, None
-    length = response.known_length() if status not in (204, 304) else -1
-    if transforms or (status == 204):
-        length = -1
-    chunked = status not in (204, 304) and length < 0
-    connection.send_head(request, response, length, chunked=chunked, bodiless=True)
+    length = response.known_length() if status != 204 else -1
+    connection.send_head(request, response, -1 if transforms else length, chunked=False)
     close = getattr(response.body, "close", None)
     if close is not None:
         close()
@@ -123,7 +120,7 @@ async def _transform(request: Request, response: Response, connection: "Connecti
 
 async def _stream(request: Request, response: Response, connection: "Connection", stream: Stream) -> None:
     length = response.known_length()
-    connection.send_head(request, response, length, chunked=length < 0)
+    connection.send_head(request, response, length, chunked=length < 0 and response.status != 101)
     try:
         while data := await stream.read():
             await connection.send_chunk(request, data)

@@ -69,7 +69,8 @@ TAILS = {
 }
 TAILS["build"] = TAILS["on"]
 
-NOT_KEPT = frozenset({400, 413, 414, 494, 495, 496, 497, 500, 501})  # after these the connection is closed
+NOT_KEPT = frozenset({400, 413, 414, 495, 496, 497, 500, 501})  # after these the connection is closed
+SILENT = frozenset({408, 444, 499})  # nginx answers nothing and closes
 
 
 def status_line(status: int) -> bytes:

@@ -8,8 +8,10 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 
-from gateway import VERSION
+from gateway import VERSION, log
+from gateway.config.args import bytes_of
 from gateway.http.message import Request
+from gateway.http.report import report
 from gateway.module import Variable
 
 _HEX = frozenset(b"0123456789abcdefABCDEF")
@@ -22,6 +24,11 @@ def capture(index: int) -> Variable:
         return request.captures[index] if index < len(request.captures) else None
 
     return Variable(get)
+
+
+def named_capture(name: str) -> Variable:
+    """A variable that is set by a named group, or by nothing."""
+    return Variable(lambda request: request.value(name))
 
 
 def _host(request: Request) -> bytes | None:
@@ -38,6 +45,7 @@ def _is_args(request: Request) -> bytes | None:
 
 def _set_args(request: Request, value: bytes | None) -> None:
     request.args = value or b""
+    request.unparsed = False
 
 
 def _content_length(request: Request) -> bytes | None:
@@ -91,8 +99,10 @@ def _limit_rate(request: Request) -> bytes | None:
 
 
 def _set_limit_rate(request: Request, value: bytes | None) -> None:
-    if value and value.isdigit():
-        request.keep("limit_rate", int(value))
+    try:
+        request.keep("limit_rate", bytes_of((value or b"").decode("latin-1")))
+    except ValueError:
+        report(request, log.ERROR, f'invalid $limit_rate "{(value or b"").decode("latin-1")}"')
 
 
 def _document_root(request: Request) -> bytes | None:

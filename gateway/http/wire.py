@@ -13,6 +13,7 @@ from gateway.http.headers import (
     LineMemo,
     RequestHeaders,
     UnusualBlockError,
+    end_of_block,
     read_crlf_lines,
     read_lines,
     shown,
@@ -63,7 +64,8 @@ class RequestLine:
 
     def __init__(self, line: bytes, method: bytes, target: bytes, http: int) -> None:
         self.line, self.method, self.target, self.http = line, method, target, http
-        self.uri = self.args = self.host = b""
+        self.uri = b"/"
+        self.args = self.host = b""
 
 
 class Head:
@@ -130,6 +132,8 @@ class RequestParser:
         """A block that the memo does not hold, if there is nothing unusual in it."""
         headers = self._blocks.recall(block) if block in self._blocks.old else None
         if headers is None:
+            if not block.endswith(b"\r"):
+                return None
             try:
                 headers = RequestHeaders(*read_crlf_lines(block, self._pairs))
             except (HeaderError, UnusualBlockError):
@@ -168,9 +172,13 @@ class RequestParser:
         line = self._line(data[start:eol])
         if line.http == 9:
             return Head(line, NO_HEADERS, eol + 1)
-        end, after = _end_of_head(data, eol)
+        end, after = end_of_block(data, eol)
         self._check_room(data, start, eol, after, line)
         if end < 0:
+            if b"\n\r\r" in data[eol:]:
+                raise RequestError(
+                    400, 'client sent invalid header line: "\\x0D"', line.line, Head(line, NO_HEADERS, 0)
+                )
             return None
         headers = self._headers(data[eol + 1 : end], line)
         _agree(line, headers)
@@ -219,14 +227,6 @@ class RequestParser:
             room, at = room - length, at + length
 
 
-def _end_of_head(data: bytes, eol: int) -> tuple[int, int]:
-    """Find the empty line: (offset of the LF before it, offset after it), -1 both if it has not come."""
-    crlf, lf = data.find(b"\n\r\n", eol), data.find(b"\n\n", eol)
-    if lf >= 0 and (crlf < 0 or lf < crlf):
-        return lf, lf + 2
-    return (crlf, crlf + 3) if crlf >= 0 else (-1, -1)
-
-
 def _request_line(raw: bytes, merge_slashes: bool) -> RequestLine:
     """Parse a request line without its LF. Raises RequestError."""
     text = raw[:-1] if raw.endswith(b"\r") else raw
@@ -235,30 +235,31 @@ def _request_line(raw: bytes, merge_slashes: bool) -> RequestLine:
         raise RequestError(400, f"client sent invalid method {_READING_LINE}", text)
     target, _, version = rest.strip(b" ").partition(b" ")
     version = version.strip(b" ")
-    http = _http(version, text) if version else 9
-    if http == 9 and method != b"GET":
-        raise RequestError(400, f"client sent invalid method in HTTP/0.9 request {_READING_LINE}", text)
-    if method == b"CONNECT":
-        if not _AUTHORITY.fullmatch(target):
-            raise RequestError(400, f"client sent invalid request {_READING_LINE}", text)
-        line = RequestLine(text, method, target, http)
-        line.uri = b"/"
-        return line
+    # the order of nginx's checks: characters of the target, version, normal form
     try:
-        return _with_uri(RequestLine(text, method, target, http), merge_slashes)
+        if method == b"CONNECT":
+            path, authority = _authority_form(target), None
+        else:
+            path, authority = split_target(target)
+        http = _http(version, text) if version else 9
+        line = RequestLine(text, method, path, http)
+        if method != b"CONNECT":
+            line.uri, line.args = parse_path(path, merge_slashes)
     except UriError:
         raise RequestError(400, f"client sent invalid request {_READING_LINE}", text) from None
-
-
-def _with_uri(line: RequestLine, merge_slashes: bool) -> RequestLine:
-    line.target, authority = split_target(line.target)
+    if http == 9 and method != b"GET":
+        raise RequestError(400, f"client sent invalid method in HTTP/0.9 request {_READING_LINE}", text)
     if authority is not None:
-        host = host_of(authority)
-        if host is None:
-            raise RequestError(400, "client sent invalid host in request line", line.line)
-        line.host = host
-    line.uri, line.args = parse_path(line.target, merge_slashes)
+        line.host = host_of(authority) or b""
+        if not line.host:
+            raise RequestError(400, "client sent invalid host in request line", text)
     return line
+
+
+def _authority_form(target: bytes) -> bytes:
+    if not _AUTHORITY.fullmatch(target):
+        raise UriError("not host:port")
+    return target
 
 
 def _http(version: bytes, text: bytes) -> int:

@@ -30,6 +30,7 @@ class Local:
     http10_buffering: bool = True
     underscores: bool = True  # underscores in response header names become dashes
     need_request_body: bool = False
+    code_cache: bool = True
 
 
 class Run:
@@ -43,6 +44,7 @@ class Run:
         "draft",
         "eof",
         "exit_code",
+        "exited",
         "joined",
         "local",
         "number",
@@ -72,6 +74,7 @@ class Run:
         self.buffered = False  # HTTP/1.0: output is held back to learn its length
         self.eof = False
         self.exit_code: int | None = None  # ngx.exit in header_filter_by_lua
+        self.exited = False  # it has been obeyed once: the error page's own head is not refused again
         self.context = False  # ngx.ctx was made
         self.waiting = False  # a coroutine is parked in the VM
         self.codecs: dict[int, Any] | None = None
@@ -85,13 +88,15 @@ class Run:
 current: Run = None  # type: ignore[assignment]  # None while init_by_lua runs
 
 
-def run_of(request: Request, site: "LuaSite") -> Run:
-    """The request's Run, made on first use."""
+def run_of(request: Request, site: "LuaSite", local: Local) -> Run:
+    """The request's Run, made on first use; with `lua_code_cache off` it has a VM of its own."""
     notes = request.notes
     if notes is not None:
         run = notes.get(NOTE)
         if run is not None:
+            run.local = local
             return run  # type: ignore[no-any-return]
-    run = Run(request, site, site.vm_for_request())
+    run = Run(request, site, site.vm if local.code_cache else site.fresh())
+    run.local = local
     request.keep(NOTE, run)
     return run

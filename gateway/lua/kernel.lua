@@ -112,7 +112,9 @@ local function frames(co)
 end
 
 local function described(raised)
-    return reason_of(raised) .. "\nstack traceback:" .. frames(nil)
+    local text = frames(nil)
+    local own = find(text, "\n\t[C]: in function 'raw_xpcall'", 1, true) -- where the kernel's frames begin
+    return reason_of(raised) .. "\nstack traceback:" .. (own and sub(text, 1, own - 1) or text)
 end
 
 -- Entering a script.

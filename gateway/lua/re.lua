@@ -65,7 +65,10 @@ function re.match(subject, pattern, options, context, into)
     local start = position(context)
     local function answer(first, last, ...)
         if not first then
-            return nil, last
+            if last then
+                return nil, last
+            end
+            return nil
         end
         if context then
             context.pos = last + 1

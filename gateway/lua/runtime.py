@@ -33,7 +33,6 @@ class Settings:
     jit: bool = False
     ffi: bool = False
     sandbox: bool = False
-    code_cache: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +116,11 @@ def checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return guarded(name, call)
 
 
+def reason(error: Exception) -> str:
+    """What lupa raised out of an entry, for the log: an error that no script can catch."""
+    return "not enough memory (lua_vm_memory_limit)" if type(error).__name__ == "LuaMemoryError" else str(error)
+
+
 def _refuse(_object: object, _name: object, _setting: bool) -> str:
     raise AttributeError("access denied")
 
@@ -176,11 +180,9 @@ class LuaSite:
     lookup: Callable[[str], Variable]  # a variable by name; raises ConfigError
     init: Chunk | None = None
     init_worker: Chunk | None = None
-    vm: Vm | None = None
+    vm: Vm = None  # type: ignore[assignment]  # made by `begin`
     variables: dict[bytes, Variable | None] = field(default_factory=dict)
     programs: dict[int, Any] = field(default_factory=dict)  # set_by_lua of each plan, by the identity of its settings
-    kept: list[Any] = field(default_factory=list)  # the settings those identities belong to
-    regexes: Any = None  # see api.regex
 
     def begin(self) -> None:
         """Make the VM and run init_by_lua. Raises ConfigError."""
@@ -199,15 +201,6 @@ class LuaSite:
             if failure is not None:
                 raise ConfigError(f"init_by_lua error: {text_of(failure)}")
         vm._kernel[b"guard"]()
-        return vm
-
-    def vm_for_request(self) -> Vm:
-        """The worker's VM, or a new one with `lua_code_cache off`."""
-        vm = self.vm
-        if vm is None or not self.settings.code_cache:
-            vm = self.fresh()
-            if self.settings.code_cache:
-                self.vm = vm
         return vm
 
     def variable(self, name: bytes) -> Variable | None:

@@ -5,15 +5,16 @@ sent output and waits again, the head goes out and the rest is an `Output` strea
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 from gateway import log
 from gateway.http.flow import Flow
-from gateway.http.message import HttpError, Outcome, Redirect, Response
+from gateway.http.message import ClientGone, HttpError, Outcome, Redirect, Response
 from gateway.lua import bridge, messages
 from gateway.lua.bridge import CONTENT, Run
 from gateway.lua.messages import LuaFailure
+from gateway.lua.runtime import reason
 
 EXIT, EXEC, JUMP, ERROR, SLEEP, BODY, FLUSH, TURN = 1, 2, 3, 4, 11, 12, 13, 14
 _LAST_FINAL = 4
@@ -33,8 +34,8 @@ def begin(run: Run, number: int, phase: int) -> Any:
     try:
         op = vm.start(number, run.number, phase)
     except Exception as error:  # lupa's LuaError: out of memory
-        op = (ERROR, str(error))
-    if op is None and phase != CONTENT and not run.sent:
+        op = (ERROR, reason(error))
+    if op is None and phase != CONTENT and not run.sent and not run.buffered:
         return None
     if not waits(op):
         return settled(run, op, phase)
@@ -52,7 +53,7 @@ def _go_on(run: Run, phase: int, *answer: Any) -> Op:
     try:
         return run.vm.resume(run.number, phase, *answer)
     except Exception as error:
-        return ERROR, str(error)
+        return ERROR, reason(error)
 
 
 async def _perform(run: Run, op: Op) -> tuple[Any, ...]:
@@ -71,7 +72,7 @@ async def read_body(run: Run) -> None:
     """Wait until the request's body is in. Raises HttpError."""
     body = run.request.body
     if body is not None and not body.complete:
-        await body.read()
+        await body.collect()
 
 
 async def _waiting(run: Run, op: Op, phase: int) -> Outcome:
@@ -99,6 +100,8 @@ def settled(run: Run, op: Op, phase: int) -> Outcome:
     """What a script that ended, or never goes on, means for the request. Raises HttpError."""
     if op is None:
         return answered(run) if run.sent or run.buffered or phase == CONTENT else None
+    if op == JUMP:
+        return jumped(run)
     kind = op[0]
     if kind == EXIT:
         return _exited(run, int(op[1]), phase)
@@ -155,7 +158,7 @@ def answered(run: Run) -> Response:
     run.joined = body = b"".join(run.pieces) if len(run.pieces) != 1 else run.pieces[0]
     if draft.length >= 0:
         body = body[: draft.length]
-    elif run.buffered or run.request.http < 11:
+    elif run.buffered:
         draft.length = len(body)
     draft.body = body
     return draft
@@ -216,7 +219,7 @@ class Output:
             try:
                 settled(self._run, op, self._phase)
             except HttpError as error:
-                raise ConnectionAbortedError("the Lua script failed") from error
+                raise ClientGone from error  # logged already; the connection is closed, the answer incomplete
 
     def _detach(self) -> None:
         """After ngx.eof the script goes on, on its own: the client has its answer."""
@@ -262,7 +265,7 @@ def plain(run: Run, number: int, phase: int, response: Response) -> bytes | str 
     try:
         return vm.call(number, run.number, phase)  # type: ignore[no-any-return]
     except Exception as error:
-        return str(error)
+        return reason(error)
 
 
 def loaded(run: Run, chunk: Any, phase: int) -> int:
@@ -274,4 +277,3 @@ def loaded(run: Run, chunk: Any, phase: int) -> int:
         raise HttpError(error.status if phase <= CONTENT else 500) from None
 
 
-Resolver = Callable[[Run], int]  # the number of the chunk to run

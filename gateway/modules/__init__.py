@@ -1,18 +1,60 @@
 """The one list of modules. Where order is meaning, it is said.
 
 Handlers of one phase run in this order, and so do filters on a response's head: nginx's running order (its own list is read from
-the end). Filters: what judges the untouched response first (not_modified), then headers, then what changes bodies, then
-compression, then ranges of what is left.
+the end). Filters: what judges the untouched response first (not_modified), then Lua, which sees it before `add_header` does, then
+what changes bodies, then compression (the first that compresses wins), then ranges of what is left.
 """
 
 from typing import Any
 
 from gateway.module import Module
-from gateway.modules import index, not_modified, range, static
+from gateway.modules import (
+    autoindex,
+    brotli,
+    charset,
+    compress,
+    geo,
+    gzip,
+    headers,
+    index,
+    log,
+    lua,
+    map,
+    not_modified,
+    random_index,
+    range,
+    rewrite,
+    split_clients,
+    static,
+    try_files,
+    zstd,
+)
 
 ORDER: tuple[Module[Any], ...] = (
-    index.module,
-    static.module,
+    # variables
+    map.module,
+    geo.module,
+    split_clients.module,
+    # rewrite
+    rewrite.module,
+    # Lua: after the rewrite and access modules, before every content handler; its filters right after not_modified
     not_modified.module,
+    lua.module,
+    # precontent
+    try_files.module,
+    # content: the first that answers
+    random_index.module,
+    index.module,
+    autoindex.module,
+    static.module,
+    # filters
+    headers.module,
+    charset.module,
+    compress.module,
+    zstd.module,
+    brotli.module,
+    gzip.module,
     range.module,
+    # log
+    log.module,
 )

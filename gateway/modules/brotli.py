@@ -4,9 +4,9 @@ Source: https://github.com/google/ngx_brotli.
 """
 
 from gateway import codings
-from gateway.config.args import buffers, flag, size
+from gateway.config.args import buffers, flag, integer, mime_types, size
 from gateway.config.schema import ANYWHERE, Arg, ConfigError, In, Level, Statement, block, directive
-from gateway.http.compression import Offer, level, offer, ratio, type_list, types
+from gateway.http.compression import HTML, Offer, offer, ratio
 from gateway.module import Build, Module, Variable
 
 
@@ -25,13 +25,13 @@ class Brotli:
     brotli: bool = directive(ANYWHERE | In.IF_LOCATION, flag(), False, "Compress answers with brotli.")
     brotli_comp_level: int = directive(
         ANYWHERE,
-        level(0, 11),
+        integer(0, 11),
         6,
         "Effort for streams, 0 (fast) to 11 (small). A file's variant, kept in memory, is made with 11 "
         "whatever stands here.",
     )
     brotli_types: frozenset[bytes] = directive(
-        ANYWHERE, type_list(), types(), "Types to compress; text/html always is, * means all.", default_text="text/html"
+        ANYWHERE, mime_types(), HTML, "Types to compress; text/html always is, * means all.", default_text="text/html"
     )
     brotli_min_length: int = directive(ANYWHERE, size(), 20, "Leave shorter bodies alone, if the length is known.")
     brotli_window: int = directive(

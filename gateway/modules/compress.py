@@ -121,8 +121,7 @@ def _usual(conf: Compression, build: Build, offers: tuple[Offer, ...]) -> Filter
         at = look(response.fields)
         if at == ENCODED:
             return None
-        if vary:
-            response.vary = True
+        response.vary |= vary
         for offer in plan.kept if is_file else plan.streamed:
             if length < 0 or length >= offer.min_length:
                 admits = offer.admits
@@ -138,8 +137,8 @@ def _begin(request: Request, response: Response, offer: Offer, at: int, variants
     body, before = response.body, response.length
     announce(response, offer.token, at)
     if before == -2 and body.__class__ is FileBody:
-        before = body.length  # type: ignore[union-attr]
-        if variants is not None and _from_variant(request, response, body, offer.coding, variants):  # type: ignore[arg-type]
+        before = body.length
+        if variants is not None and _from_variant(request, response, body, offer.coding, variants):
             return None
     if request.method == b"HEAD":
         return None
@@ -151,7 +150,7 @@ def _begin(request: Request, response: Response, offer: Offer, at: int, variants
 
 def _from_variant(request: Request, response: Response, body: FileBody, coding: str, variants: Variants) -> bool:
     entry = variants.entries.get((body.path, coding))
-    if entry is None or entry.mtime != body.mtime or entry.size != body.length or body.offset:
+    if entry is None or (entry.source is not body and not variants.answers(entry, body)):
         if request.method == b"HEAD" or not body.path or body.offset:
             return False
         entry = variants.make(body, coding)
@@ -182,8 +181,7 @@ def _wished(conf: Compression, build: Build, learn: Policy, usual: Filter | None
         at = look(response.fields)
         if not wish.codings or response.status in BODILESS or at == ENCODED or request.main is not request:
             return None
-        if vary:
-            response.vary = True
+        response.vary |= vary
         if 0 <= response.known_length() < wish.min_length:
             return None
         coding = codings.accepts(request.headers.get(b"accept-encoding")).choose(wish.codings)

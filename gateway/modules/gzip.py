@@ -3,9 +3,9 @@
 `gzip_vary`, `gzip_http_version`, `gzip_proxied` and `gzip_disable` belong to what all codings share (http/compression).
 """
 
-from gateway.config.args import buffers, flag, size
+from gateway.config.args import buffers, flag, integer, mime_types, size
 from gateway.config.schema import ANYWHERE, In, block, directive
-from gateway.http.compression import Compression, Offer, gzip_conditions, level, offer, ratio, type_list, types
+from gateway.http.compression import HTML, Compression, Offer, gzip_conditions, offer, ratio
 from gateway.module import Build, Module, Variable
 
 _MEMORY = "the library decides on its memory"
@@ -18,13 +18,13 @@ class Gzip:
     gzip: bool = directive(ANYWHERE | In.IF_LOCATION, flag(), False, "Compress answers with gzip.")
     gzip_comp_level: int = directive(
         ANYWHERE,
-        level(1, 9),
+        integer(1, 9),
         1,
         "Effort for streams, 1 (fast) to 9 (small). It names an effort: the bytes are those of faster libraries than "
         "nginx's. A file's variant, kept in memory, is made with 9 whatever stands here.",
     )
     gzip_types: frozenset[bytes] = directive(
-        ANYWHERE, type_list(), types(), "Types to compress; text/html always is, * means all.", default_text="text/html"
+        ANYWHERE, mime_types(), HTML, "Types to compress; text/html always is, * means all.", default_text="text/html"
     )
     gzip_min_length: int = directive(ANYWHERE, size(), 20, "Leave shorter bodies alone, if the length is known.")
     gzip_buffers: tuple[int, int] = directive(

@@ -16,7 +16,7 @@ def judging(_conf: NotModified, build: Build) -> Filter:
     compare = build.settings.if_modified_since
 
     def not_modified(request: Request, response: Response) -> Transform | None:
-        if response.status != 200 or request.main is not request:
+        if response.status != 200 or request.main is not request or not response.conditional:
             return None
         get = request.headers.get
         since, none_match = get(b"if-modified-since"), get(b"if-none-match")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from gateway import log
 from gateway.config.schema import block
+from gateway.http.escape import escape_uri
 from gateway.http.message import FileBody, Handler, HttpError, Outcome, Request, Response
 from gateway.http.paths import mime
 from gateway.http.report import report
@@ -105,7 +106,7 @@ def _judge(request: Request, path: bytes, found: os.stat_result) -> None:
     if request.method not in (b"GET", b"HEAD", b"POST"):
         raise HttpError(405)
     if modes.S_ISDIR(found.st_mode):
-        raise HttpError(301, location=request.uri + b"/" + (b"?" + request.args if request.args else b""))
+        raise HttpError(301, location=escape_uri(request.uri) + b"/" + (b"?" + request.args if request.args else b""))
     if not modes.S_ISREG(found.st_mode):
         report(request, log.CRIT, f'"{_shown(path)}" is not a regular file')
         raise HttpError(404)

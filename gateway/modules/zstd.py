@@ -4,9 +4,9 @@ Source: https://github.com/tokers/zstd-nginx-module.
 """
 
 from gateway import codings
-from gateway.config.args import buffers, flag, size
+from gateway.config.args import buffers, flag, integer, mime_types, size
 from gateway.config.schema import ANYWHERE, ConfigError, In, Level, block, directive
-from gateway.http.compression import Offer, level, offer, ratio, type_list, types
+from gateway.http.compression import HTML, Offer, offer, ratio
 from gateway.module import Build, Module, Variable
 
 
@@ -17,13 +17,13 @@ class Zstd:
     zstd: bool = directive(ANYWHERE | In.IF_LOCATION, flag(), False, "Compress answers with zstd.")
     zstd_comp_level: int = directive(
         ANYWHERE,
-        level(1, 22),
+        integer(1, 22),
         1,
         "Effort for streams, 1 (fast) to 22 (small). A file's variant, kept in memory, is made with 19 "
         "whatever stands here.",
     )
     zstd_types: frozenset[bytes] = directive(
-        ANYWHERE, type_list(), types(), "Types to compress; text/html always is, * means all.", default_text="text/html"
+        ANYWHERE, mime_types(), HTML, "Types to compress; text/html always is, * means all.", default_text="text/html"
     )
     zstd_min_length: int = directive(ANYWHERE, size(), 20, "Leave shorter bodies alone, if the length is known.")
     zstd_buffers: tuple[int, int] = directive(

@@ -20,12 +20,14 @@ import sys
 from collections.abc import Callable
 
 from gateway import log
+from gateway.http import connection  # noqa: F401  # the whole engine is loaded before the fork
 from gateway.http.service import Service
 from gateway.process import loop as loops
 from gateway.process.cycle import Cycle, name_process
 from gateway.process.settings import Main, User
 
 FATAL = 2  # exit code: it would fail again
+FEW = 4  # open connections: up to here a turn of the loop serves one request at most, nearly always
 ORPHAN = 5.0  # seconds that a worker without a master may finish its requests
 
 _DEFAULTS = (signal.SIGCHLD, signal.SIGHUP, signal.SIGUSR2, signal.SIGWINCH, signal.SIGALRM)
@@ -42,6 +44,7 @@ class Worker:
         self.leaving = False
         self.service = Service(cycle.site, loop)
         log.files.soon, log.files.later = loop.call_soon, loop.call_later
+        log.files.calm = lambda: len(self.service.connections) <= FEW
 
     def serve(self, sockets: dict[str, socket.socket]) -> None:
         """Accept on the sockets; every worker does, the kernel deals the connections out."""

@@ -1,6 +1,5 @@
 """Grammars, with real nginx as the judge of which values are good."""
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +7,8 @@ import pytest
 
 from gateway.config import args
 from gateway.config.schema import Arg, ConfigError, Paths, Place, Statement, Text
-from tests.parity.server import find_nginx
+from tests.gateway.nginx import needs_nginx, verdict
 
-NGINX = find_nginx()
 PATHS = Paths("prefix/", "conf/")
 PLACE = Place("f", 3)
 
@@ -165,7 +163,7 @@ def test_network() -> None:
             args.network(word)
 
 
-@pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
+@needs_nginx
 @pytest.mark.parametrize(
     ("name", "good", "bad"),
     [
@@ -180,9 +178,8 @@ def test_nginx_agrees(tmp_path: Path, name: str, good: dict[str, Any], bad: list
     """One run with every good value (a server each), one run for each bad value."""
 
     def accepts(conf: str) -> bool:
-        (tmp_path / "main.conf").write_text(f"pid {tmp_path}/pid;\nevents {{}}\nhttp {{ access_log off; {conf} }}\n")
-        command = [NGINX or "", "-t", "-q", "-p", f"{tmp_path}/", "-c", f"{tmp_path}/main.conf", "-e", "stderr"]
-        return subprocess.run(command, capture_output=True, timeout=10, check=False).returncode == 0
+        conf = f"pid {tmp_path}/pid;\nevents {{}}\nhttp {{ access_log off; {conf} }}\n"
+        return verdict(tmp_path, conf) is None
 
     assert accepts("".join(f'server {{ {name} "{word}"; }}\n' for word in good if word != "0"))
     assert [word for word in bad if accepts(f'{name} "{word}";')] == []

@@ -1,7 +1,5 @@
 """Binding: nginx's judgements in nginx's words, with real nginx as the judge."""
 
-import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +9,7 @@ from gateway.config import bind
 from gateway.config.args import bits, flag, integer, mime_types, nothing, size, string, strings
 from gateway.config.schema import ANYWHERE, Arg, ConfigError, In, Item, Level, Paths, Statement, block, directive, many
 from gateway.config.source import read
-from tests.parity.server import find_nginx
-
-NGINX = find_nginx()
+from tests.gateway.nginx import needs_nginx, verdict
 
 
 def constant(context: In) -> Any:
@@ -171,14 +167,10 @@ MISTAKES = {
 }
 
 
-@pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
+@needs_nginx
 @pytest.mark.parametrize("text", MISTAKES.values(), ids=MISTAKES)
 def test_mistakes_as_nginx(tmp_path: Path, text: str) -> None:
     text = "events { }\n" + text + "\n"
     with pytest.raises(ConfigError) as caught:
         bound(tmp_path, text)
-    command = [NGINX or "", "-t", "-p", f"{tmp_path}/", "-c", f"{tmp_path}/main.conf", "-e", "stderr"]
-    done = subprocess.run(command, capture_output=True, timeout=10, check=False)
-    found = re.search(rb"\[emerg\] (?:\d+#\d+: )?(.*)", done.stderr)
-    assert found is not None, done.stderr
-    assert str(caught.value) == found[1].decode()
+    assert str(caught.value) == verdict(tmp_path, text)

@@ -1,7 +1,5 @@
 """Reading configuration files, with real nginx as the judge of what is a mistake and how it is called."""
 
-import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,9 +7,8 @@ import pytest
 from gateway.config.args import encode
 from gateway.config.schema import ConfigError, Paths, Statement
 from gateway.config.source import Source, broken, read
-from tests.parity.server import find_nginx
+from tests.gateway.nginx import NGINX, needs_nginx, verdict
 
-NGINX = find_nginx()
 LUA = Path("/usr/lib/nginx/modules/ngx_http_lua_module.so")
 
 
@@ -177,24 +174,14 @@ LUA_BROKEN = {
 }
 
 
-def judged(folder: Path, text: str, extra: str = "") -> str:
-    """nginx's verdict: its first [emerg] line, without time and process."""
-    (folder / "main.conf").write_text(text)
-    command = [NGINX or "nginx", "-t", "-p", f"{folder}/", "-c", f"{folder}/main.conf", "-e", "stderr"]
-    done = subprocess.run([*command, "-g", extra] if extra else command, capture_output=True, timeout=10, check=False)
-    found = re.search(rb"\[emerg\] (?:\d+#\d+: )?(.*)", done.stderr)
-    assert found is not None, done.stderr
-    return found[1].decode()
-
-
-@pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
+@needs_nginx
 @pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
 def test_mistakes_as_nginx(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.inc").write_text("gzip on;\n gzip")
     (tmp_path / "close.inc").write_text("gzip on;\n }")
-    wanted = judged(tmp_path, text)
+    wanted = verdict(tmp_path, text)
     source = reading(tmp_path, text)
-    if wanted.startswith("unknown directive"):
+    if wanted is not None and wanted.startswith("unknown directive"):
         last = source.statements[-1]  # read without a mistake: binding would refuse it
         assert f'unknown directive "{last.name}" in {last.place}' == wanted
     else:
@@ -206,12 +193,12 @@ def test_mistakes_as_nginx(tmp_path: Path, text: str) -> None:
 def test_lua_mistakes_as_nginx(tmp_path: Path, text: str) -> None:
     load = "".join(f"load_module {LUA.with_name(name)}; " for name in ("ndk_http_module.so", LUA.name))
     text = load + "events {} http { server { location / {\n" + text
-    wanted = judged(tmp_path, text)
+    wanted = verdict(tmp_path, text)
     assert mistake(reading(tmp_path, text)) == wanted
 
 
-@pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
+@needs_nginx
 @pytest.mark.parametrize("extra", ["worker_processes 1", "worker_processes {", "worker_processes '1", "}", "a 'b'c;"])
 def test_command_line_mistakes_as_nginx(tmp_path: Path, extra: str) -> None:
-    wanted = judged(tmp_path, "events {}", extra)
+    wanted = verdict(tmp_path, "events {}", extra)
     assert mistake(reading(tmp_path, "events {}", extra)) == wanted

@@ -56,7 +56,8 @@ def test_every_syllable_of_the_dictionary_is_in_the_alphabet(alphabet: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("written", "numbered"), [("hǎo", "hao3"), ("ào", "ao4"), ("lǜ", "lü4"), ("lv4", "lü4"), ("ma", "ma5"), ("ér", "er2")]
+    ("written", "numbered"),
+    [("hǎo", "hao3"), ("ào", "ao4"), ("lǜ", "lü4"), ("lv4", "lü4"), ("ma", "ma5"), ("ér", "er2")],
 )
 def test_tone_marks_become_digits(written: str, numbered: str) -> None:
     assert pinyin.numbered(written) == numbered
@@ -99,7 +100,7 @@ def test_tones_in_company(frontend: Frontend, text: str, tones: str) -> None:
         ("比分3:2", "比分三比二"),
         ("电话13912345678", "电话幺三九幺二三四五六七八"),
         ("2024年", "二零二四年"),
-        ("３５％", "百分之三十五"),
+        ("增长３５％", "增长百分之三十五"),
         ("100多个", "一百多个"),
     ],
 )
@@ -113,7 +114,8 @@ def test_numbers_are_read_in_english(frontend: Frontend) -> None:
 
 
 def test_numbers_are_read_in_japanese(frontend: Frontend) -> None:
-    assert read(frontend, "1,250円です") == read(frontend, "千二百五十円です")
+    spoken = [read(frontend, text)[0].replace(" ", "") for text in ("1,250円です", "千二百五十円です")]
+    assert spoken[0] == spoken[1] != ""
 
 
 @pytest.mark.parametrize(
@@ -154,7 +156,9 @@ def test_a_breath_becomes_a_pause(frontend: Frontend) -> None:
     plain = frontend.phrases("我们先停一停然后继续往前走", "", False, told.append)
     assert len(plain) == 1
     assert before.pause == 0.4
-    assert before.symbols + after.symbols.replace("", "") != ""
+    assert (before.symbols, after.symbols) == tuple(
+        read(frontend, text)[0] for text in ("我们先停一停", "然后继续往前走")
+    )
     assert told == []
 
 
@@ -186,7 +190,7 @@ def test_sentences_of_two_languages_are_two_phrases(frontend: Frontend) -> None:
 def test_hint_decides_between_chinese_and_japanese(frontend: Frontend) -> None:
     chinese, japanese = read(frontend, "東京大学", "zh")[0], read(frontend, "東京大学", "ja")[0]
     assert "↗" in chinese or "→" in chinese
-    assert japanese == "toːkʲoː daiɡakɯ"
+    assert japanese == "toːkʲoːdaiɡakɯ"
 
 
 def test_british_english(frontend: Frontend) -> None:
@@ -230,12 +234,12 @@ def test_packing_joins_short_sentences_of_one_language_only() -> None:
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(weights.MissingVoice, match="no-such-voice"):
+    with pytest.raises(weights.MissingVoiceError, match="no-such-voice"):
         weights.package_file("no_such_voice", "part.bin")
 
 
 def test_damaged_weights_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "part.bin").write_bytes(b"not the model")
     monkeypatch.setattr(weights, "package_file", lambda package, name: tmp_path / "part.bin")
-    with pytest.raises(weights.MissingVoice, match="do not add up"):
+    with pytest.raises(weights.MissingVoiceError, match="do not add up"):
         weights.convert()

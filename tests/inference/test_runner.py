@@ -120,7 +120,7 @@ def test_loading_is_told_and_can_be_stopped(engine: ToneEngine) -> None:
     with pytest.raises(ServiceError) as caught:
         submit(runner, "x")
     assert (caught.value.status, caught.value.code, caught.value.retry_after) == (503, "engine_loading", 2)
-    runner.close(timeout=0)
+    assert not runner.close(timeout=0)
     slow.release.set()
     assert slow.closed.wait(20)
 
@@ -150,7 +150,7 @@ def test_engines_may_return_any_iterator() -> None:
     runner.start()
     wait_until(lambda: runner.state is State.READY)
     assert len(list(submit(runner, "one two").pieces(never))) == 2
-    runner.close()
+    assert runner.close()
 
 
 def test_health(http: FlaskClient, engine: ToneEngine) -> None:

@@ -10,8 +10,12 @@ from tests.parity import case, run, server
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.parity", description=__doc__, epilog=case.__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.parity",
+        description=__doc__,
+        epilog=case.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("cases", nargs="+", type=Path, metavar="CASE")
     parser.add_argument("--tengine", action="store_true", help="ask tengine instead of nginx")
     parser.add_argument("--both", action="store_true", help="print only where the two differ")
@@ -26,8 +30,11 @@ def main() -> int:
             folder = Path(place)
             if options.both:
                 expected, got = run.both(read, nginx or "", folder)
-                lines = list(difflib.unified_diff("".join(expected).splitlines(), "".join(got).splitlines(),
-                                                  "nginx", "tengine", lineterm="", n=6))
+                lines = list(
+                    difflib.unified_diff(
+                        "".join(expected).splitlines(), "".join(got).splitlines(), "nginx", "tengine", lineterm="", n=6
+                    )
+                )
                 differing += bool(lines)
                 print(f"##### {path}: {'differs' if lines else 'same'}", *lines, sep="\n")
             else:

@@ -2,7 +2,8 @@ r"""Reads a case file: a configuration, the files it serves, and raw requests.
 
 A file is a list of sections. What stands before the first one says what the case is about.
 
-    --- main                  main-level directives (load_module …)
+    --- main                  main-level directives
+    --- modules NAME...       dynamic modules that nginx loads for this case; tengine has them built in
     --- http                  http-level directives, whole server blocks among them
     --- server                the inside of a server block; `listen` is added unless it is there
     --- file NAME             a file under the document root; --- dir NAME, --- link NAME TARGET likewise
@@ -31,7 +32,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 CONF, TREE, SENT = ("main", "http", "server"), ("file", "dir", "link"), ("request", "raw", "get", "head")
-KINDS = {*CONF, *TREE, *SENT, "origin", "differs", "log", "fails"}
+KINDS = {*CONF, *TREE, *SENT, "origin", "differs", "log", "fails", "modules"}
 ESCAPE = re.compile(rb"\\(?:\{(.+?)\*(\d+)\}|x([0-9a-fA-F]{2})|([rnt0\\]))", re.DOTALL)
 SIMPLE = {b"r": b"\r", b"n": b"\n", b"t": b"\t", b"0": b"\0", b"\\": b"\\"}
 FIRST_LINE = re.compile(rb"[A-Z]+ \S+ HTTP/1")
@@ -73,6 +74,7 @@ class Case:
     path: Path
     about: str = ""
     main: str = ""
+    modules: list[str] = field(default_factory=list)
     http: str = ""
     servers: list[str] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
@@ -172,6 +174,8 @@ def add(case: Case, kind: str, words: list[str], lines: list[str]) -> None:
         case.answers[words[0]] = Answer(parts(lines), words[1] if len(words) > 1 else "keep")
     elif kind == "differs":
         case.exchanges[-1].mainline = "\n".join(strip_end(lines)) + "\n"
+    elif kind == "modules":
+        case.modules += words
     elif kind == "log":
         case.logs.append(words[0])
     else:

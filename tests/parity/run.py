@@ -17,8 +17,6 @@ def tengine_command() -> list[str]:
     return os.environ["TENGINE"].split() if "TENGINE" in os.environ else [sys.executable, "-m", "gateway"]
 
 
-
-
 def play(case: Case, name: str, command: list[str], folder: Path, ports: list[int]) -> list[str]:
     """Everything of a case on one server: a text for each exchange, then one for each log."""
     origin = Origin(case.answers)

@@ -73,6 +73,7 @@ def conf(case: Case, side: Side) -> str:
     text = (
         "daemon off;\nworker_processes 1;\npid %PREFIX%/nginx.pid;\nerror_log %PREFIX%/logs/error.log info;\n"
         + ("user root;\n" if os.geteuid() == 0 else "")
+        + load_modules(case, side)
         + case.main
         + "events { worker_connections 256; }\nhttp {\ninclude %PREFIX%/temp.conf;\nroot %ROOT%;\n"
         + ("" if "access_log" in case.http else "access_log off;\n")
@@ -83,9 +84,21 @@ def conf(case: Case, side: Side) -> str:
     return side.fill.text(text)
 
 
+def module_file(name: str) -> Path:
+    return Path("/usr/lib/nginx/modules") / f"{name}.so"
+
+
+def load_modules(case: Case, side: Side) -> str:
+    """One line for both sides, since messages name the line."""
+    loads = [f"load_module {module_file(name)};" for name in case.modules if side.name == "nginx"]
+    return " ".join(loads) + "\n"
+
+
 def write(case: Case, side: Side) -> None:
     (side.prefix / "logs").mkdir(parents=True)
-    kinds = ["client_body", "proxy"]
+    kinds = ["client_body"]
+    if side.name == "nginx" or "proxy_" in case.http + "".join(case.servers):
+        kinds.append("proxy")
     if side.name == "nginx":  # compiled-in paths of these need root
         kinds += ["fastcgi", "uwsgi", "scgi"]
     temp = "".join(f"{kind}_temp_path {side.prefix}/{kind}_temp;\n" for kind in kinds)

@@ -19,5 +19,8 @@ pytestmark = [
 @pytest.mark.parametrize("name", NAMES)
 def test_parity(name: str, tmp_path: Path) -> None:
     read = case.read(CASES / f"{name}.case")
+    for module in read.modules:
+        if not server.module_file(module).exists():
+            pytest.skip(f"nginx has no {module} (Debian, Ubuntu: apt-get install nginx-extras)")
     expected, got = run.both(read, NGINX or "", tmp_path / "x")
     assert got == expected

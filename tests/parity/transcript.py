@@ -100,5 +100,3 @@ def log_text(name: str, side: Side) -> str:
     data = path.read_bytes() if path.exists() else b"<no such file>\n"
     data = FRACTION.sub(b"<seconds>", CLOCK.sub(b"<time>", neutral(data, side)))
     return f"=== log {name}\n{shown(data)}"
-
-

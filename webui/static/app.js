@@ -130,7 +130,7 @@ function showResult(said, told) {
   fact(facts, "duration", `${told.duration.toFixed(1)} s`);
   fact(facts, "seed", told.seed);
   fact(facts, "engine", told.engine);
-  fact(facts, "rtf", `${told.rtf.toFixed(2)} s`);
+  fact(facts, "rtf", told.rtf.toFixed(2));
   const warnings = part.querySelector(".warnings");
   warnings.hidden = told.warnings.length === 0;
   for (const words of told.warnings) {

@@ -1,6 +1,6 @@
 // The prompt: dropped, chosen or recorded; measured and shown at once, so that nobody waits for a refusal.
 
-import { LIMITS, audioContext, decode, judge, measure, statedRate, wav } from "./sound.js";
+import { LIMITS, decode, judge, measure, statedRate, wav } from "./sound.js";
 import { onLanguage, say } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
@@ -126,8 +126,10 @@ async function keep(blob) {
 }
 
 function startMeter(stream, tick) {
-  const source = audioContext().createMediaStreamSource(stream);
-  const analyser = new AnalyserNode(audioContext(), { fftSize: 2048 });
+  // A context of its own, made while the press of the button still counts as a gesture, and closed afterwards.
+  const context = new AudioContext();
+  const source = context.createMediaStreamSource(stream);
+  const analyser = new AnalyserNode(context, { fftSize: 8192 });
   source.connect(analyser);
   const samples = new Float32Array(analyser.fftSize);
   const timer = setInterval(() => {
@@ -138,7 +140,7 @@ function startMeter(stream, tick) {
   }, 100);
   return () => {
     clearInterval(timer);
-    source.disconnect();
+    context.close();
   };
 }
 

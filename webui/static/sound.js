@@ -15,17 +15,12 @@ export const LIMITS = {
 const FULL_SCALE = 0.999;
 const FRAME = 0.02; // seconds
 
-let context;
-
-/** The page's one audio context; made late, because browsers want a gesture first. */
-export function audioContext() {
-  context ??= new AudioContext();
-  return context;
-}
+let context; // made on first use: browsers complain of one that no gesture has asked for
 
 /** Decode bytes to mono samples: {samples, rate}; rejects what this browser cannot decode. */
 export async function decode(bytes) {
-  const buffer = await audioContext().decodeAudioData(bytes.slice(0));
+  context ??= new AudioContext();
+  const buffer = await context.decodeAudioData(bytes.slice(0));
   const mono = new Float32Array(buffer.length);
   for (let channel = 0; channel < buffer.numberOfChannels; channel++) {
     const data = buffer.getChannelData(channel);

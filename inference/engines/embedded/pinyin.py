@@ -6,6 +6,7 @@ arrow after the main vowel, no arrow for the neutral tone. Values after Duanmu (
 
 import re
 import unicodedata
+from itertools import pairwise
 
 INITIALS = {
     "b": "p", "p": "pʰ", "m": "m", "f": "f", "d": "t", "t": "tʰ", "n": "n", "l": "l", "g": "k", "k": "kʰ", "h": "x",
@@ -99,7 +100,7 @@ def sandhi(chars: str, syllables: list[str], breaks: set[int]) -> list[str]:
 def words(count: int, breaks: set[int]) -> list[tuple[int, int]]:
     """Word spans, last first: a third tone looks at what its successor became."""
     edges = sorted({0, count} | {b for b in breaks if 0 < b < count})
-    return list(zip(edges[:-1], edges[1:], strict=True))[::-1]
+    return list(pairwise(edges))[::-1]
 
 
 def third_tones(out: list[str], start: int, stop: int, joins: bool) -> None:

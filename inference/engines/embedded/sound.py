@@ -45,7 +45,7 @@ def trim(x: Samples, rate: int, before: float, after: float) -> Samples:
 
 
 def speech_only(x: Samples, rate: int, keep: float = 0.2) -> Samples:
-    """Cut silence longer than ``keep`` seconds on either side of speech, also in the middle; all of it if all is silent."""
+    """Cut silence down to ``keep`` seconds on either side of speech, in the middle too; leave a silent recording."""
     step = rate * 3 // 100
     level = levels(x, step)
     loud = level > FLOOR * np.percentile(level, 95)

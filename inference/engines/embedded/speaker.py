@@ -35,7 +35,7 @@ class SpeakerEncoder(nn.Module):
 
     @classmethod
     def pretrained(cls, path: Path | None = None) -> "SpeakerEncoder":
-        """Load the weights that the resemblyzer package carries. Raises MissingVoice."""
+        """Load the weights that the resemblyzer package carries. Raises MissingVoiceError."""
         path = path or package_file("resemblyzer", "pretrained.pt")
         stored = torch.load(path, map_location="cpu", weights_only=True)["model_state"]
         encoder = cls()
@@ -62,7 +62,8 @@ class SpeakerEncoder(nn.Module):
         wave = nn.functional.pad(wave, (0, max(0, (starts[-1] + WINDOW) * HOP - len(wave))))
         mels = self.mel(wave)
         mean = self(torch.stack([mels[start : start + WINDOW] for start in starts])).mean(0)
-        return np.asarray(nn.functional.normalize(mean, dim=0).numpy(), np.float32)
+        out: NDArray[np.float32] = nn.functional.normalize(mean, dim=0).numpy()
+        return out
 
 
 def window_starts(frames: int) -> list[int]:
@@ -81,7 +82,8 @@ def mel_filters() -> NDArray[np.float32]:
     rise = (bins - edges[:-2, None]) / (edges[1:-1] - edges[:-2])[:, None]
     fall = (edges[2:, None] - bins) / (edges[2:] - edges[1:-1])[:, None]
     height = 2 / (edges[2:] - edges[:-2])
-    return (np.maximum(0, np.minimum(rise, fall)) * height[:, None]).astype(np.float32)
+    filters: NDArray[np.float32] = (np.maximum(0, np.minimum(rise, fall)) * height[:, None]).astype(np.float32)
+    return filters
 
 
 def mel_of(hertz: float) -> float:

@@ -26,19 +26,19 @@ LARGEST_PART = 64 * 2**20  # bytes; the real ones are at most 24 MiB
 log = logging.getLogger(__name__)
 
 
-class MissingVoice(RuntimeError):
+class MissingVoiceError(RuntimeError):
     """A package that carries the embedded voice's data is absent or damaged; the message says which and the remedy."""
 
 
 def package_file(package: str, name: str) -> Path:
-    """Find a data file of an installed package without importing the package. Raises MissingVoice."""
+    """Find a data file of an installed package without importing the package. Raises MissingVoiceError."""
     spec = find_spec(package)
     for folder in (spec.submodule_search_locations if spec else None) or ():
         path = Path(folder, name)
         if path.is_file():
             return path
     wanted = package.replace("_", "-")
-    raise MissingVoice(f"{name} of the package {wanted} is not installed; install the speech requirements again")
+    raise MissingVoiceError(f"{name} of the package {wanted} is not installed; install the speech requirements again")
 
 
 def cache_folder() -> Path:
@@ -56,7 +56,7 @@ def symbols() -> dict[str, int]:
 
 
 def load() -> dict[str, Tensor]:
-    """Give the acoustic model's state dict: from the cache, else converted and then cached. Raises MissingVoice."""
+    """Give the acoustic model's state dict, from the cache or converted and then cached. Raises MissingVoiceError."""
     cached = cache_folder() / f"kokoro-{SHA256[:16]}-{FORMAT}.pt"
     if cached.is_file():
         try:
@@ -74,7 +74,7 @@ def load() -> dict[str, Tensor]:
 
 
 def convert() -> dict[str, Tensor]:
-    """Join the parts, check them, and read the model out of them. Raises MissingVoice."""
+    """Join the parts, check them, and read the model out of them. Raises MissingVoiceError."""
     from inference.engines.embedded import onnx_weights  # onnx is needed here only, not at every start
 
     digest = hashlib.sha256()
@@ -82,13 +82,15 @@ def convert() -> dict[str, Tensor]:
         for package in PARTS:
             path = package_file(package, "part.bin")
             if path.stat().st_size > LARGEST_PART:
-                raise MissingVoice(f"{path} is too large to be a part of the model")
+                raise MissingVoiceError(f"{path} is too large to be a part of the model")
             part = path.read_bytes()
             digest.update(part)
             whole.write(part)
         whole.flush()
         if digest.hexdigest() != SHA256:
-            raise MissingVoice(f"the four {PARTS[0][:-2]} packages do not add up to the pinned model; reinstall them")
+            raise MissingVoiceError(
+                f"the four {PARTS[0][:-2]} packages do not add up to the pinned model; reinstall them"
+            )
         return onnx_weights.read(Path(whole.name))
 
 

@@ -1,0 +1,198 @@
+"""Lines of an access log: formats compiled to one template and a getter per variable, and the values only logs ask for.
+
+Each getter answers what stands in the line, escaped; a line costs those calls and one `%`.
+Source: https://nginx.org/en/docs/http/ngx_http_log_module.html#log_format
+"""
+
+import time
+from collections.abc import Callable, Mapping
+
+from gateway.config.schema import Place, Text
+from gateway.http.message import Request
+from gateway.http.text import split
+from gateway.module import Build, Variable
+
+Piece = Callable[[Request], bytes]
+Escape = Callable[[bytes], bytes]
+
+KEPT = 2048  # escaped values remembered
+LONGEST = 512  # bytes of a value that is worth remembering
+
+# --- escaping
+
+_UNSAFE = {code: b"\\x%02X" % code for code in (*range(32), 0x22, 0x5C, *range(127, 256))}
+_UNSAFE_JSON = {code: b"\\u00%02X" % code for code in range(32)} | {
+    0x22: b'\\"',
+    0x5C: b"\\\\",
+    8: b"\\b",
+    9: b"\\t",
+    10: b"\\n",
+    12: b"\\f",
+    13: b"\\r",
+}
+
+
+def _escaping(table: Mapping[int, bytes]) -> Escape:
+    """An escape function. It remembers what it has answered: agents, referrers and paths come again and again."""
+    known: dict[bytes, bytes] = {}
+    unsafe = bytes(table)
+
+    def escape(value: bytes) -> bytes:
+        found = known.get(value)
+        if found is None:
+            found = value
+            if value.translate(None, unsafe) != value:
+                found = b"".join([table.get(code) or b"%c" % code for code in value])
+            if len(value) <= LONGEST:
+                if len(known) >= KEPT:
+                    known.clear()
+                known[value] = found
+        return found
+
+    return escape
+
+
+def _unescaped(value: bytes) -> bytes:
+    return value
+
+
+ESCAPES: Mapping[str, tuple[Escape, bytes]] = {  # and what stands for a value that is not found
+    "default": (_escaping(_UNSAFE), b"-"),
+    "json": (_escaping(_UNSAFE_JSON), b""),
+    "none": (_unescaped, b""),
+}
+
+# --- the values that only logs ask for
+
+_next_second = 0.0
+_local = _iso = b""
+
+
+def _tick() -> None:
+    global _next_second, _local, _iso
+    second = int(time.time())
+    moment = time.localtime(second)
+    zone = time.strftime("%z", moment)
+    month = "JanFebMarAprMayJunJulAugSepOctNovDec"[3 * moment.tm_mon - 3 : 3 * moment.tm_mon]
+    _local = time.strftime(f"%d/{month}/%Y:%H:%M:%S {zone}", moment).encode()
+    _iso = time.strftime(f"%Y-%m-%dT%H:%M:%S{zone[:3]}:{zone[3:]}", moment).encode()
+    _next_second = second + 1.0
+
+
+def _time_local(_request: Request) -> bytes:
+    now = time.time()
+    if not _next_second - 1.0 <= now < _next_second:
+        _tick()
+    return _local
+
+
+def _time_iso8601(_request: Request) -> bytes:
+    now = time.time()
+    if not _next_second - 1.0 <= now < _next_second:
+        _tick()
+    return _iso
+
+
+_STATUS = {status: b"%03d" % status for status in range(1000)}
+
+
+def _status(request: Request) -> bytes:
+    response = request.main.response
+    return _STATUS[response.status] if response is not None else b"009" if request.http == 9 else b"000"
+
+
+def _bytes_sent(request: Request) -> bytes:
+    return b"%d" % request.main.peer.sent
+
+
+def _body_bytes_sent(request: Request) -> bytes:
+    return b"%d" % request.main.body_sent
+
+
+def _request_time(request: Request) -> bytes:
+    return b"%.3f" % max(time.time() - request.main.started, 0.0)
+
+
+def _request_length(request: Request) -> bytes:
+    """Request line, header lines and body as received.
+
+    A head that was refused counts nothing, and lines dropped as invalid are missing.
+    """
+    main = request.main
+    if not main.uri:
+        return b"0"
+    length = len(main.line) + 2
+    if main.http != 9:
+        length += sum([len(line) + 2 for line in main.headers.lines]) + 2
+    return b"%d" % (length + (main.body.received if main.body is not None else 0))
+
+
+def _connection(request: Request) -> bytes:
+    return b"%d" % request.main.peer.number
+
+
+def _connection_requests(request: Request) -> bytes:
+    return b"%d" % request.main.peer.served
+
+
+def _remote_addr(request: Request) -> bytes:
+    return request.main.peer.client
+
+
+def _pipe(_request: Request) -> bytes:
+    return b"."
+
+
+# safe as they are: no octet of theirs can need escaping
+PLAIN: Mapping[str, Piece] = {
+    "time_local": _time_local,
+    "time_iso8601": _time_iso8601,
+    "status": _status,
+    "bytes_sent": _bytes_sent,
+    "body_bytes_sent": _body_bytes_sent,
+    "request_time": _request_time,
+    "request_length": _request_length,
+    "connection": _connection,
+    "connection_requests": _connection_requests,
+    "remote_addr": _remote_addr,
+    "pipe": _pipe,
+}
+# what of these is a variable of its own for everyone; the core has the rest
+VARIABLES: Mapping[str, Variable] = {name: Variable(get) for name, get in PLAIN.items() if name != "remote_addr"}
+
+
+def _piece(name: str, escape: Escape, missing: bytes, build: Build, place: Place | None) -> Piece:
+    if name in PLAIN:
+        return PLAIN[name]
+    if name.startswith("http_"):
+        return _header(name[5:].replace("_", "-").encode(), escape, missing)
+    get = build.variable(name, place).get
+    if name in ("args", "query_string", "uri", "document_uri"):
+        # nginx has no value where the request had none; the core's getters answer b""
+        return lambda request: escape(get(request) or b"") or missing
+
+    def piece(request: Request) -> bytes:
+        value = get(request)
+        return missing if value is None else escape(value)
+
+    return piece
+
+
+def _header(lower: bytes, escape: Escape, missing: bytes) -> Piece:
+    """`$http_NAME` of a header that is seldom sent twice: a look-up, as long as no header of the block is repeated."""
+
+    def piece(request: Request) -> bytes:
+        headers = request.headers
+        value = headers.joined(lower) if headers.repeated else headers.get(lower)
+        return missing if value is None else escape(value)
+
+    return piece
+
+
+def formatting(text: Text, escaping: str, build: Build, end: bytes) -> Piece:
+    """Compile a format to a function that makes a log line and `end`. Raises ConfigError for an unknown variable."""
+    escape, missing = ESCAPES[escaping]
+    parts = split(text.raw, text.place)
+    template = b"".join([b"%b" if isinstance(part, str) else part.replace(b"%", b"%%") for part in parts]) + end
+    pieces = [_piece(part, escape, missing, build, text.place) for part in parts if isinstance(part, str)]
+    return lambda request: template % tuple([piece(request) for piece in pieces])

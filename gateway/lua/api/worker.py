@@ -1,0 +1,64 @@
+"""Logging, ngx.worker, and the note that a request has an ngx.ctx."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from gateway import log
+from gateway.lua import bridge, messages
+
+
+def log_level() -> int:
+    """The least severe level that is written here."""
+    run = bridge.current
+    request = None if run is None else run.request
+    if request is None or request.location is None:
+        return log.main.level
+    return request.location.settings.errors.level
+
+
+def write(level: int, text: bytes) -> None:
+    run = bridge.current
+    messages.write(None if run is None else run.request, int(level), messages.text_of(text))
+
+
+def has_context() -> None:
+    bridge.current.context = True
+
+
+def pid() -> int:
+    return os.getpid()
+
+
+def worker_id() -> int:
+    return number
+
+
+def worker_count() -> int:
+    return count
+
+
+def exiting() -> bool:
+    return draining()
+
+
+number = 0
+count = 1
+
+
+def draining() -> bool:
+    """Whether the worker takes no new connections."""
+    run = bridge.current
+    service = getattr(run.request.main.peer, "service", None) if run is not None and run.request is not None else None
+    return bool(service is not None and service.draining)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "log_level": log_level,
+    "log": write,
+    "has_context": has_context,
+    "pid": pid,
+    "worker_id": worker_id,
+    "worker_count": worker_count,
+    "exiting": exiting,
+}

@@ -1,0 +1,435 @@
+"""Lua in the configuration (OpenResty's ngx_http_lua_module): the directives, and which hook each becomes.
+
+What runs scripts is in `gateway/lua/`; nothing of it, and no LuaJIT, is imported before a configuration uses Lua.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gateway import log
+from gateway.config.args import duration, encode, flag, integer, size, string, strings
+from gateway.config.schema import (
+    ANYWHERE,
+    Arg,
+    ConfigError,
+    In,
+    Item,
+    Level,
+    Merge,
+    Statement,
+    Text,
+    block,
+    directive,
+    many,
+)
+from gateway.http.message import Filter, Handler, Logger
+from gateway.module import Build, Module, Phase
+
+if TYPE_CHECKING:
+    from gateway.lua.bridge import Local
+    from gateway.lua.hooks import Code, Setting
+    from gateway.lua.runtime import LuaSite
+
+_LONGEST_NAME = 59  # LUA_IDSIZE - 1
+_SITE = "lua"  # key of Build.shared
+_HOOK = ANYWHERE | In.IF_LOCATION
+_CONTENT = In.LOCATION | In.IF_LOCATION | In.LIMIT_EXCEPT
+_SET = In.SERVER | In.IF_SERVER | In.LOCATION | In.IF_LOCATION
+_ALL = _HOOK | In.MAIN | In.UPSTREAM | In.IF_SERVER | In.LIMIT_EXCEPT
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A directive's code as written: inlined with its chunk's name, or a file's name."""
+
+    code: bytes = b""
+    name: bytes = b""
+    file: str = ""
+    prefix: str = ""
+    variable: str = ""  # set_by_lua's
+    arguments: tuple[str, ...] = ()
+
+
+def _inline(statement: Statement, code: str, directive_name: str, line: int) -> Script:
+    """The chunk's name has the file as the configuration names it, cut from the left so that the whole fits into Lua's 59."""
+    file = statement.place.file.removeprefix(statement.paths.conf_prefix)
+    room = _LONGEST_NAME - len(f"{directive_name}(:{line})")
+    if len(file) > room:
+        file = "..." + file[-(room - 3) :]
+    return Script(encode(code), encode(f"={directive_name}({file}:{line})"))
+
+
+def _in_braces(statement: Statement) -> Script:
+    """`name { … }`: its line is that of the opening brace."""
+    code = statement.args[-1]
+    return _inline(statement, code, statement.name.removesuffix("_block"), statement.place.line - code.count("\n"))
+
+
+def _quoted(statement: Statement) -> Script:
+    return _inline(statement, statement.args[0], statement.name, statement.place.line)
+
+
+def _file(statement: Statement) -> Script:
+    return Script(file=statement.args[0], prefix=statement.paths.prefix)
+
+
+def _set_name(statement: Statement) -> str:
+    name = statement.args[0]
+    if not name.startswith("$") or len(name) == 1:
+        raise ConfigError(f'invalid variable name "{name}"')
+    return name[1:]
+
+
+def _setting(read: Callable[[Statement], Script]) -> Callable[[Statement], Script]:
+    def parse(statement: Statement) -> Script:
+        rest = Statement(statement.name, statement.args[1:], None, statement.place, statement.paths)
+        script = read(rest)
+        arguments = rest.args[1:] if not statement.name.endswith("_block") else ()
+        return Script(script.code, script.name, script.file, script.prefix, _set_name(statement), arguments)
+
+    return parse
+
+
+def _forms(name: str) -> dict[str, Arg[Script]]:
+    """The three forms of a directive, which share one slot."""
+    return {
+        name: Arg("lua-script-str", 1, 1, _quoted),
+        f"{name}_block": Arg("{ lua-script }", 1, 1, _in_braces),
+        f"{name}_file": Arg("path-to-lua-script-file", 1, 1, _file),
+    }
+
+
+def _two_forms(name: str) -> dict[str, Arg[Script]]:
+    forms = _forms(name)
+    del forms[name]
+    return forms
+
+
+_SET_FORMS: dict[str, Arg[Any]] = {
+    "set_by_lua": Arg("$res lua-script-str [$arg1 $arg2 ...]", 2, None, _setting(_quoted)),
+    "set_by_lua_block": Arg("$res { lua-script }", 2, 2, _setting(_in_braces)),
+    "set_by_lua_file": Arg("$res path-to-lua-script-file [$arg1 $arg2 ...]", 2, None, _setting(_file)),
+}
+
+
+def _absent(statement: Statement) -> str:
+    raise ConfigError(f'"{statement.name}" directive is not supported yet')
+
+
+_ABSENT: dict[str, Arg[Any]] = {
+    name: Arg("...", 0, None, _absent)
+    for name in (
+        *("lua_shared_dict", "lua_capture_error_log"),
+        *(f"{phase}_by_lua_{form}" for form in ("block", "file") for phase in (
+            *("balancer", "exit_worker", "server_rewrite", "precontent", "ssl_certificate", "ssl_client_hello"),
+            *("ssl_session_fetch", "ssl_session_store", "proxy_ssl_certificate", "proxy_ssl_verify"),
+        )),
+    )
+}
+_SOCKETS = "there are no cosockets yet; a script that opens one gets an error that says so"
+_TIMERS = "there are no timers yet; a script that sets one gets an error that says so"
+_REGEX = "the regular expressions of the whole gateway share one engine and its limits"
+
+
+@block
+class Lua:
+    """All directives of the module."""
+
+    init_by_lua: tuple[Item[Script], ...] = many(
+        In.HTTP, _forms("init_by_lua"), "Run once when the configuration is loaded, before the workers start: load modules, prepare data."
+    )
+    init_worker_by_lua: tuple[Item[Script], ...] = many(
+        In.HTTP, _forms("init_worker_by_lua"), "Run once in each worker as it starts."
+    )
+    set_by_lua: tuple[Item[Script], ...] = many(
+        _SET, _SET_FORMS, "Set a variable to what the script returns. It may not wait.", merge=Merge.OWN
+    )
+    rewrite_by_lua: tuple[Item[Script], ...] = many(
+        _HOOK, _forms("rewrite_by_lua"), "Run at the end of the rewrite phase, after the rewrite module's own directives."
+    )
+    access_by_lua: tuple[Item[Script], ...] = many(
+        _HOOK, _forms("access_by_lua"), "Run in the access phase: end with ngx.exit to refuse a request."
+    )
+    content_by_lua: tuple[Item[Script], ...] = many(
+        _CONTENT, _forms("content_by_lua"), "Answer the request with what the script prints.", merge=Merge.LOCATION
+    )
+    header_filter_by_lua: tuple[Item[Script], ...] = many(
+        _HOOK, _forms("header_filter_by_lua"), "Run on the head of each answer, before add_header and compression. It may not wait."
+    )
+    body_filter_by_lua: tuple[Item[Script], ...] = many(
+        _HOOK, _forms("body_filter_by_lua"), "Run on each piece of an answer's body, before compression. It may not wait."
+    )
+    log_by_lua: tuple[Item[Script], ...] = many(
+        _HOOK, _forms("log_by_lua"), "Run after the answer was sent. It may not wait."
+    )
+    compress_by_lua: tuple[Item[Script], ...] = many(
+        _HOOK,
+        _two_forms("compress_by_lua"),
+        "Choose the content coding of each answer (not in OpenResty): ngx.arg[1] is the media type, ngx.arg[2] the length or "
+        "nil; return a list of codings and options, false for none, nothing for what is configured.",
+    )
+    lua_code_cache: bool = directive(
+        ANYWHERE | In.IF_LOCATION, flag(), True, "Off: a new VM for each request, so that changed files count at once. For development."
+    )
+    lua_package_path: str = directive(
+        In.HTTP, string("lua-style-path-str"), "", 'Where require looks for Lua modules; ";;" stands for the default, $prefix for -p.'
+    )
+    lua_package_cpath: str = directive(
+        In.HTTP, string("lua-style-cpath-str"), "", "Where require looks for C modules, as lua_package_path."
+    )
+    lua_need_request_body: bool = directive(
+        ANYWHERE | In.IF_LOCATION, flag(), False, "Read the request's body before a rewrite, access or content script runs."
+    )
+    lua_use_default_type: bool = directive(
+        ANYWHERE | In.IF_LOCATION, flag(), True, "Give a script's answer the type of its URI or default_type if it sets none."
+    )
+    lua_http10_buffering: bool = directive(
+        ANYWHERE | In.IF_LOCATION, flag(), True, "Gather the output for HTTP/1.0 clients, so that the answer has a Content-Length."
+    )
+    lua_transform_underscores_in_response_headers: bool = directive(
+        ANYWHERE | In.IF_LOCATION, flag(), True, "ngx.header.content_type names Content-Type."
+    )
+    lua_script_timeout: float = directive(
+        In.HTTP, duration(), 5.0, "Stop a script that computes for so long without waiting; 0: never. (Not in OpenResty.)", default_text="5s"
+    )
+    lua_vm_memory_limit: int = directive(
+        In.HTTP, size(), 0, "The most memory that a worker's Lua may take; 0: any. (Not in OpenResty.)"
+    )
+    lua_jit: bool = directive(
+        In.HTTP, flag(), False, "Compile hot Lua to machine code. A compiled loop cannot be stopped by lua_script_timeout. (Not in OpenResty.)"
+    )
+    lua_ffi: bool = directive(
+        In.HTTP, flag(), False, 'Let scripts require "ffi", that is run native code. (Not in OpenResty, where it is on.)'
+    )
+    lua_sandbox: bool = directive(
+        In.HTTP, flag(), False, "Keep scripts from files, processes, native code, bytecode and debug. (Not in OpenResty.)"
+    )
+    absent: tuple[Item[str], ...] = many(_ALL, _ABSENT, "Not supported yet: refused when the configuration is read.")
+    lua_check_client_abort: bool = directive(
+        ANYWHERE | In.IF_LOCATION, flag(), False, "Notice that a client has gone.", idle="a script whose client has gone is always stopped"
+    )
+    rewrite_by_lua_no_postpone: bool = directive(
+        In.HTTP, flag(), False, "Run rewrite_by_lua first.", idle="rewrite_by_lua always runs at the end of the rewrite phase"
+    )
+    access_by_lua_no_postpone: bool = directive(
+        In.HTTP, flag(), False, "Run access_by_lua first.", idle="access_by_lua always runs at the end of the access phase"
+    )
+    lua_load_resty_core: bool = directive(
+        In.HTTP, flag(), True, "Load lua-resty-core.", idle="what it does is built in"
+    )
+    lua_malloc_trim: int = directive(In.HTTP, integer(0), 1000, "Give memory back.", idle="Python's allocator decides")
+    lua_sa_restart: bool = directive(In.HTTP, flag(), True, "Restart system calls.", idle="Python restarts them (PEP 475)")
+    lua_thread_cache_max_entries: int = directive(
+        In.HTTP, integer(0), 1024, "Keep coroutines.", idle="a coroutine costs 2 µs and is not kept"
+    )
+    lua_worker_thread_vm_pool_size: int = directive(In.HTTP, integer(0), 10, "VMs of worker threads.", idle="there are no worker threads")
+    lua_regex_cache_max_entries: int = directive(In.HTTP, integer(0), 1024, "Keep patterns.", idle="4096 patterns are kept")
+    lua_regex_match_limit: int = directive(In.HTTP, integer(0), 0, "Limit of a match's steps.", idle=_REGEX)
+    lua_max_pending_timers: int = directive(In.HTTP, integer(0), 1024, "Timers that wait.", idle=_TIMERS)
+    lua_max_running_timers: int = directive(In.HTTP, integer(0), 256, "Timers that run.", idle=_TIMERS)
+    lua_socket_log_errors: bool = directive(ANYWHERE, flag(), True, "Log errors of cosockets.", idle=_SOCKETS)
+    lua_socket_connect_timeout: float = directive(ANYWHERE, duration(), 60.0, "Of cosockets.", idle=_SOCKETS, default_text="60s")
+    lua_socket_send_timeout: float = directive(ANYWHERE, duration(), 60.0, "Of cosockets.", idle=_SOCKETS, default_text="60s")
+    lua_socket_read_timeout: float = directive(ANYWHERE, duration(), 60.0, "Of cosockets.", idle=_SOCKETS, default_text="60s")
+    lua_socket_keepalive_timeout: float = directive(ANYWHERE, duration(), 60.0, "Of cosockets.", idle=_SOCKETS, default_text="60s")
+    lua_socket_buffer_size: int = directive(ANYWHERE, size(), 4096, "Of cosockets.", idle=_SOCKETS, default_text="4k")
+    lua_socket_pool_size: int = directive(ANYWHERE, integer(1), 30, "Of cosockets.", idle=_SOCKETS)
+    lua_socket_send_lowat: int = directive(ANYWHERE, size(), 0, "Of cosockets.", idle=_SOCKETS)
+    lua_ssl_trusted_certificate: str = directive(ANYWHERE, string("file"), "", "Of cosockets.", idle=_SOCKETS)
+    lua_ssl_certificate: str = directive(ANYWHERE, string("file"), "", "Of cosockets.", idle=_SOCKETS)
+    lua_ssl_certificate_key: str = directive(ANYWHERE, string("file"), "", "Of cosockets.", idle=_SOCKETS)
+    lua_ssl_crl: str = directive(ANYWHERE, string("file"), "", "Of cosockets.", idle=_SOCKETS)
+    lua_ssl_key_log: str = directive(ANYWHERE, string("file"), "", "Of cosockets.", idle=_SOCKETS)
+    lua_ssl_ciphers: str = directive(ANYWHERE, string("ciphers"), "DEFAULT", "Of cosockets.", idle=_SOCKETS)
+    lua_ssl_protocols: tuple[str, ...] = directive(ANYWHERE, strings(1, None, "protocol ..."), (), "Of cosockets.", idle=_SOCKETS)
+    lua_ssl_verify_depth: int = directive(ANYWHERE, integer(0), 1, "Of cosockets.", idle=_SOCKETS)
+    lua_ssl_conf_command: tuple[str, ...] = directive(ANYWHERE, strings(2, 2, "name value"), (), "Of cosockets.", idle=_SOCKETS)
+
+
+_SLOTS = (
+    *("init_by_lua", "init_worker_by_lua", "rewrite_by_lua", "access_by_lua", "content_by_lua", "header_filter_by_lua"),
+    *("body_filter_by_lua", "log_by_lua", "compress_by_lua"),
+)
+
+
+def check(conf: Lua, level: Level) -> None:
+    """The forms of a directive share one slot. Raises ConfigError."""
+    for slot in _SLOTS:
+        items = level.values.get((Lua, slot), ())
+        if len(items) > 1:
+            raise ConfigError(f'"{items[1].name}" directive is duplicate', items[1].place)
+
+
+def _site(conf: Lua, build: Build) -> "LuaSite":
+    """The site's VM and what belongs to it, made when the first hook is met."""
+    from gateway.lua import hooks
+    from gateway.lua.api import functions
+    from gateway.lua.runtime import LuaSite, Settings
+
+    site: LuaSite | None = build.shared.get(_SITE)
+    if site is None:
+        settings = Settings(
+            prefix=build.prefix,
+            path=conf.lua_package_path,
+            cpath=conf.lua_package_cpath,
+            timeout=conf.lua_script_timeout,
+            memory=conf.lua_vm_memory_limit,
+            jit=conf.lua_jit,
+            ffi=conf.lua_ffi,
+            sandbox=conf.lua_sandbox,
+        )
+        site = build.shared[_SITE] = LuaSite(settings, functions(), build.variable)
+        if conf.init_by_lua:
+            site.init = _code(conf.init_by_lua[-1].value, build).chunk
+        if conf.init_worker_by_lua:
+            site.init_worker = _code(conf.init_worker_by_lua[-1].value, build).chunk
+        if not conf.lua_code_cache:
+            log.main.write(log.ALERT, "lua_code_cache is off; this will hurt performance")
+        site.begin()
+        build.shared["lua hooks"] = hooks
+    return site
+
+
+def _local(conf: Lua, build: Build) -> "Local":
+    from gateway.http.paths import mime
+    from gateway.lua.bridge import Local
+
+    return Local(
+        mime(build),
+        conf.lua_use_default_type,
+        conf.lua_http10_buffering,
+        conf.lua_transform_underscores_in_response_headers,
+        conf.lua_need_request_body,
+        conf.lua_code_cache,
+    )
+
+
+def _code(script: Script, build: Build) -> "Code":
+    from gateway.lua.hooks import Code, file_chunk
+    from gateway.lua.runtime import Chunk
+
+    if not script.file:
+        return Code(Chunk(script.code, script.name))
+    path = build.text(script.file)
+    if path.constant is None:
+        return Code(None, path, script.prefix)
+    return Code(file_chunk(os.path.join(script.prefix, os.fsdecode(path.constant))))
+
+
+def prepare(conf: Lua, build: Build) -> None:
+    """At http level: run init_by_lua, whether or not a location has a hook."""
+    if build.level.context is In.HTTP and (conf.init_by_lua or conf.init_worker_by_lua):
+        _site(conf, build)
+
+
+def define(conf: Lua, build: Build) -> None:
+    """The variables of set_by_lua."""
+    for item in conf.set_by_lua:
+        from gateway.lua.hooks import variable
+
+        build.define(item.value.variable, variable(build.shared, item.value.variable))
+
+
+def _scripts(slot: str, phase: int) -> Callable[[Lua, Build], Handler | None]:
+    def make(conf: Lua, build: Build) -> Handler | None:
+        items: tuple[Item[Script], ...] = getattr(conf, slot)
+        if not items:
+            return None
+        from gateway.lua import hooks
+
+        return hooks.script(_site(conf, build), _local(conf, build), _code(items[-1].value, build), phase)
+
+    return make
+
+
+def rewriting(conf: Lua, build: Build) -> Handler | None:
+    """What is left of set_by_lua, then rewrite_by_lua."""
+    from gateway.lua.bridge import REWRITE
+
+    program = _program(conf, build)
+    script = _scripts("rewrite_by_lua", REWRITE)(conf, build)
+    if program is None:
+        return script
+
+    def rewrite(request: Any) -> Any:
+        program.run(request)
+        return script(request) if script is not None else None
+
+    return rewrite
+
+
+def _program(conf: Lua, build: Build) -> Any:
+    found: list[tuple[Level, Item[Script]]] = []
+    level: Level | None = build.level
+    while level is not None and level.context in (In.LOCATION, In.IF_LOCATION, In.SERVER, In.IF_SERVER, In.LIMIT_EXCEPT):
+        if level is build.level or level.context is In.SERVER or build.level.context is In.IF_LOCATION:
+            found[:0] = [(level, item) for item in level.values.get((Lua, "set_by_lua"), ())]
+        level = level.parent
+    if not found:
+        return None
+    from gateway.lua.hooks import Program, Setting
+
+    site = _site(conf, build)
+    settings: list[Setting] = [
+        Setting(item.value.variable, _code(item.value, build), tuple(build.text(Text(word)) for word in item.value.arguments))
+        for _, item in found
+    ]
+    program = Program(site, _local(conf, build), tuple(settings), build.settings)
+    site.programs[id(build.settings)] = program
+    return program
+
+
+def filtering(conf: Lua, build: Build) -> Filter | None:
+    """The filters, and the place where what earlier scripts set joins the answer of another module."""
+    head, body = conf.header_filter_by_lua, conf.body_filter_by_lua
+    scripts = conf.rewrite_by_lua or conf.access_by_lua or conf.content_by_lua
+    if not (head or body or scripts or conf.compress_by_lua):
+        return None
+    from gateway.http.compression import expect_wishes
+    from gateway.lua import hooks
+
+    site, local = _site(conf, build), _local(conf, build)
+    policy = conf.compress_by_lua
+    expect_wishes(build, hooks.policy(site, local, _code(policy[-1].value, build)) if policy else None)
+    if not (head or body or scripts):
+        return None
+    return hooks.head_filter(
+        site, local, _code(head[-1].value, build) if head else None, _code(body[-1].value, build) if body else None
+    )
+
+
+def logging(conf: Lua, build: Build) -> Logger | None:
+    """log_by_lua."""
+    if not conf.log_by_lua:
+        return None
+    from gateway.lua import hooks
+
+    return hooks.logger(_site(conf, build), _local(conf, build), _code(conf.log_by_lua[-1].value, build))
+
+
+def start(shared: Any) -> None:
+    """init_worker_by_lua, in each worker."""
+    site = shared.get(_SITE)
+    if site is not None:
+        shared["lua hooks"].start_worker(site)
+
+
+_ACCESS, _CONTENT_PHASE = 5, 6  # bridge.ACCESS and CONTENT, which importing would load
+
+module = Module(
+    name="lua",
+    conf=Lua,
+    check=check,
+    define=define,
+    prepare=prepare,
+    handlers={
+        Phase.LATE_REWRITE: rewriting,
+        Phase.ACCESS: _scripts("access_by_lua", _ACCESS),
+        Phase.CONTENT: _scripts("content_by_lua", _CONTENT_PHASE),
+    },
+    filter=filtering,
+    logger=logging,
+    start=start,
+)

@@ -1,0 +1,146 @@
+"""The answer of an upstream server made into a `Response`: headers hidden, passed and rewritten, X-Accel-… obeyed.
+
+Source: ngx_http_upstream_process_headers and the table ngx_http_upstream_headers_in.
+"""
+
+from dataclasses import dataclass
+
+from gateway.http.dates import parse_date
+from gateway.http.message import Fields, Request, Response
+from gateway.http.pages import status_line
+from gateway.http.wire_response import ResponseHead
+from gateway.upstream.rewriting import Rewriter
+
+HIDDEN = frozenset(
+    (
+        b"date",
+        b"server",
+        b"x-pad",
+        b"x-accel-expires",
+        b"x-accel-redirect",
+        b"x-accel-limit-rate",
+        b"x-accel-buffering",
+        b"x-accel-charset",
+    )
+)
+# of the connection, not of the answer, or written by us from what they say
+_OURS = frozenset((b"connection", b"content-length", b"content-type", b"keep-alive", b"transfer-encoding"))
+_REWRITTEN = (b"location", b"refresh", b"set-cookie")
+# what an answer with X-Accel-Redirect gives to the one that replaces it
+CARRIED = frozenset((b"accept-ranges", b"cache-control", b"content-disposition", b"expires", b"set-cookie"))
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a head becomes, before anything that depends on the request."""
+
+    status: int
+    reason: bytes | None
+    fields: tuple[tuple[bytes, bytes], ...]
+    content_type: bytes | None
+    charset: bytes | None
+    type_text: bytes | None
+    modified: int
+    modified_text: bytes | None
+    server: bytes | None
+    date: bytes | None
+    rewritable: bool  # it has a header that rewriting rules look at
+    directed: bool  # it has an X-Accel-… header
+
+
+class AnswerPlan:
+    """How a location's answers are made."""
+
+    __slots__ = ("hidden", "ignored", "rewriter")
+
+    def __init__(self, hidden: frozenset[bytes], ignored: frozenset[bytes], rewriter: Rewriter | None) -> None:
+        self.hidden, self.ignored, self.rewriter = hidden, ignored, rewriter
+
+    def response(self, request: Request, head: ResponseHead) -> Response:
+        """The answer without its body."""
+        forms = head.forms
+        if forms is None:
+            forms = head.forms = {}
+        made: Prepared | None = forms.get(self.hidden)
+        if made is None:
+            made = forms[self.hidden] = _prepared(head, self.hidden)
+        response = Response(made.status, b"", made.content_type)
+        response.reason = made.reason
+        response.charset, response.type_text = made.charset, made.type_text
+        response.last_modified, response.last_modified_text = made.modified, made.modified_text
+        response.server, response.date = made.server, made.date
+        response.conditional = False
+        response.fields = [*made.fields]
+        if made.rewritable and self.rewriter is not None:
+            response.fields = self.rewriter.rewritten(request, response.fields)
+        if made.directed:
+            self._obey(request, response, head)
+        return response
+
+    def _obey(self, request: Request, response: Response, head: ResponseHead) -> None:
+        rate, charset = head.get(b"x-accel-limit-rate"), head.get(b"x-accel-charset")
+        if rate is not None and rate.isdigit() and b"x-accel-limit-rate" not in self.ignored:
+            request.keep("limit_rate", int(rate))
+        if charset is not None and b"x-accel-charset" not in self.ignored:
+            response.charset = charset
+
+    def redirect(self, head: ResponseHead) -> bytes | None:
+        """Where X-Accel-Redirect sends the request, None if nowhere."""
+        if b"x-accel-redirect" in self.ignored:
+            return None
+        return head.get(b"x-accel-redirect")
+
+
+def carried(head: ResponseHead) -> Fields:
+    """The headers that outlive an X-Accel-Redirect."""
+    return [item for item in head.items() if item[0].lower() in CARRIED]
+
+
+def split_type(value: bytes) -> tuple[bytes, bytes | None]:
+    """A Content-Type without its charset parameter, and the charset (ngx_http_upstream_copy_content_type)."""
+    at = value.find(b";")
+    while at >= 0:
+        start = at + 1
+        while value[start : start + 1] == b" ":
+            start += 1
+        if value[start : start + 8].lower() == b"charset=":
+            return value[:at], value[start + 8 :].strip(b'"')
+        at = value.find(b";", start)
+    return value, None
+
+
+def _prepared(head: ResponseHead, hidden: frozenset[bytes]) -> Prepared:
+    get = head.get
+    fields = tuple([item for item in head.items() if item[0].lower() not in hidden and item[0].lower() not in _OURS])
+    value = get(b"content-type")
+    content_type, charset = (None, None) if value is None else split_type(value)
+    spelled = content_type if charset is None else (content_type or b"") + b"; charset=" + charset
+    modified = get(b"last-modified")
+    ours = status_line(head.status)
+    return Prepared(
+        head.status,
+        None if head.line == ours else head.line,
+        fields,
+        content_type,
+        charset,
+        value if value != spelled else None,
+        -1 if modified is None else parse_date(modified),
+        None if modified is None or b"last-modified" in hidden else modified,
+        b"" if b"server" not in hidden and get(b"server") is not None else None,
+        b"" if b"date" not in hidden and get(b"date") is not None else None,
+        any(get(name) is not None for name in _REWRITTEN),
+        any(name.startswith(b"x-accel-") for name, _ in head.pairs),
+    )
+
+
+def redirect_target(value: bytes) -> tuple[bytes, bytes | None]:
+    """URI and arguments of an X-Accel-Redirect; b"" for a value that nginx refuses (ngx_http_parse_unsafe_uri)."""
+    path, mark, args = value.partition(b"?")
+    if b"%" in path:
+        from urllib.parse import unquote_to_bytes
+
+        path = unquote_to_bytes(path)
+    unsafe = (
+        b"\0" in path or path.startswith(b"?") or b"/../" in path or path.endswith(b"/..") or path.startswith(b"../")
+    )
+    return (b"", None) if unsafe or not path else (path, args if mark else b"")

@@ -1,0 +1,140 @@
+"""Rules that change what an upstream's headers point at: proxy_redirect, proxy_cookie_domain, _path and _flags.
+
+Source: ngx_http_proxy_rewrite_redirect, ngx_http_proxy_rewrite_cookie;
+https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_redirect.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gateway.http.message import Fields, Request
+from gateway.module import Compiled
+from gateway.pattern import Pattern
+
+Attribute = tuple[bytes, bytes | None]  # name as sent, value (None: no "=")
+_SAMESITE = {b"strict": b"Strict", b"lax": b"Lax", b"none": b"None"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One replacement: of a prefix (redirects, paths), of a whole name (domains) or of what a pattern matches."""
+
+    match: Compiled | Pattern
+    replacement: Compiled
+    whole: bool = False  # compare the whole value, in any case, without its leading dot
+
+    def apply(self, request: Request, value: bytes) -> bytes | None:
+        """The new value, None if the rule does not hold."""
+        if isinstance(self.match, Pattern):
+            found = self.match.search(value)
+            if found is None:
+                return None
+            request.captures = found
+            for name, number in self.match.names.items():
+                request.assign(name, found[number])
+            return self.replacement(request)
+        wanted = self.match(request)
+        if self.whole:
+            same = value.removeprefix(b".").lower() == wanted.removeprefix(b".").lower()
+            return self.replacement(request).removeprefix(b".") if same else None
+        return self.replacement(request) + value[len(wanted) :] if value.startswith(wanted) else None
+
+
+@dataclass(frozen=True, slots=True)
+class FlagRule:
+    """`proxy_cookie_flags`: flags to set or clear on a cookie by its name."""
+
+    match: Compiled | Pattern
+    flags: tuple[Compiled, ...]
+
+    def holds(self, request: Request, name: bytes) -> bool:
+        """Whether the rule is for this cookie."""
+        if isinstance(self.match, Pattern):
+            return self.match.matches(name)
+        return self.match(request).lower() == name.lower()
+
+
+def first(rules: Sequence[Rule], request: Request, value: bytes) -> bytes | None:
+    """The value that the first rule that holds gives."""
+    for rule in rules:
+        made = rule.apply(request, value)
+        if made is not None:
+            return made
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriter:
+    """All rules of a location."""
+
+    redirects: tuple[Rule, ...] = ()
+    domains: tuple[Rule, ...] = ()
+    paths: tuple[Rule, ...] = ()
+    flags: tuple[FlagRule, ...] = ()
+
+    def rewritten(self, request: Request, fields: Fields) -> Fields:
+        """The headers with their values rewritten."""
+        return [(name, self._value(request, name.lower(), value)) for name, value in fields]
+
+    def _value(self, request: Request, lower: bytes, value: bytes) -> bytes:
+        if lower == b"location":
+            made = first(self.redirects, request, value)
+            return value if made is None else made
+        if lower == b"refresh":
+            at = value.lower().find(b"url=")
+            made = first(self.redirects, request, value[at + 4 :]) if at >= 0 else None
+            return value if made is None else value[: at + 4] + made
+        if lower == b"set-cookie" and (self.domains or self.paths or self.flags):
+            return self._cookie(request, value)
+        return value
+
+    def _cookie(self, request: Request, value: bytes) -> bytes:
+        attributes = [_attribute(part) for part in value.split(b";")]
+        changed = [attributes[0], *(self._attribute(request, item) for item in attributes[1:])]
+        for rule in self.flags:
+            if rule.holds(request, attributes[0][0]):
+                changed = _flagged(changed, [flag(request) for flag in rule.flags])
+                break
+        if changed == attributes:
+            return value
+        return b"; ".join([name if text is None else name + b"=" + text for name, text in changed])
+
+    def _attribute(self, request: Request, item: Attribute) -> Attribute:
+        name, value = item
+        rules = {b"domain": self.domains, b"path": self.paths}.get(name.lower(), ())
+        made = None if value is None else first(rules, request, value)
+        return item if made is None else (name, made)
+
+
+def _attribute(part: bytes) -> Attribute:
+    name, equals, value = part.strip(b" ").partition(b"=")
+    return name, value if equals else None
+
+
+def _without(attributes: Sequence[Attribute], lower: bytes) -> list[Attribute]:
+    return [item for item in attributes if item[0].lower() != lower]
+
+
+def _flagged(attributes: list[Attribute], flags: Sequence[bytes]) -> list[Attribute]:
+    cookie, rest = attributes[0], list(attributes[1:])
+    added: dict[bytes, Attribute] = {}
+    for flag in flags:
+        lower = flag.lower()
+        key = (lower[2:] if lower.startswith(b"no") else lower).partition(b"=")[0]
+        if key not in (b"secure", b"httponly", b"samesite"):
+            continue
+        rest = _without(rest, key)
+        added.pop(key, None)
+        if lower.startswith(b"samesite="):
+            added[key] = (b"SameSite", _SAMESITE.get(lower[9:], b"Lax"))
+        elif not lower.startswith(b"no"):
+            added[key] = (b"Secure" if key == b"secure" else b"HttpOnly", None)
+    ordered = [added[key] for key in (b"secure", b"httponly", b"samesite") if key in added]
+    return [cookie, *rest, *ordered]
+
+
+def caseless(source: str) -> tuple[str, bool] | None:
+    """Split `~*regex` or `~regex`: (source, caseless); None for a plain text."""
+    if source.startswith("~*"):
+        return source[2:], True
+    return (source[1:], False) if source.startswith("~") else None
