@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import get_native_id
 
+from gateway import syslog
 from gateway.syslog import SYSLOG, Syslog, SyslogError
 
 STDERR, EMERG, ALERT, CRIT, ERROR, WARN, NOTICE, INFO, DEBUG = range(9)
@@ -320,7 +321,7 @@ def _writer(where: str) -> Writer:
     if where == "stderr":
         return _stderr
     if where.startswith(SYSLOG):
-        server = Syslog.parse(where)
+        server = syslog.server(where)
 
         def to_syslog(level: int, line: bytes) -> None:
             # syslog's severities are nginx's levels less one

@@ -10,6 +10,7 @@ import re
 import socket
 import time
 from dataclasses import dataclass, field
+from functools import cache
 
 SYSLOG = "syslog:"
 FACILITIES = (
@@ -87,6 +88,12 @@ class Syslog:
                 raise
             self._socket = made
         return self._socket
+
+
+@cache
+def server(text: str) -> Syslog:
+    """The server of a target that `parse` accepts; one socket for all logs that name it alike, over reloads too."""
+    return Syslog.parse(text)
 
 
 def _parameters(text: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ import re
 import secrets
 import sys
 import time
+from urllib.parse import quote
 
 from flask import Flask, Response, g, request, send_from_directory
 
@@ -70,7 +71,8 @@ def _end(response: Response) -> Response:
     response.headers["X-Content-Type-Options"] = "nosniff"
     if request.path not in ("/healthz", "/readyz"):
         took = time.monotonic() - g.began
-        log.info("%s %s %s %d %.3fs", g.request_id, request.method, request.path, response.status_code, took)
+        path = quote(request.path)  # a decoded line feed would write lines of the requester's own into the log
+        log.info("%s %s %s %d %.3fs", g.request_id, request.method, path, response.status_code, took)
     return response
 
 

@@ -10,11 +10,9 @@ from gateway.config.schema import Directive, In, Text, rows_of
 
 _HEAD = """# Directives
 
-This page is printed from the rows of the modules (`make docs`): what stands here is what the parser accepts. Names, \
-defaults and
-meanings are nginx's unless a text says otherwise. *No effect* means that the directive is read and judged, so that \
-existing
-configurations load, and then does nothing here, for the reason given.
+This page is printed from the rows of the modules (`make docs`): what stands here is what the parser accepts. Names,
+defaults and meanings are nginx's unless a text says otherwise. *No effect* means that the directive is read and judged,
+so that existing configurations load, and then does nothing here, for the reason given.
 """
 
 _NAMES = {
@@ -41,13 +39,13 @@ class Chapter:
 
 def manual(chapters: Iterable[Chapter]) -> str:
     """The whole manual in Markdown, chapters and directives in alphabetical order."""
-    parts = [_HEAD]
-    for chapter in sorted(chapters, key=lambda one: one.name):
+    ordered = sorted((chapter for chapter in chapters if any(map(rows_of, chapter.tables))), key=lambda one: one.name)
+    parts = [_HEAD, "Modules: " + ", ".join(f"[{chapter.name}](#{chapter.name})" for chapter in ordered) + ".\n"]
+    for chapter in ordered:
         rows = sorted(
             (row for table in chapter.tables for row in rows_of(table)), key=lambda row: (row.name, row.contexts)
         )
-        if rows:
-            parts += [f"## {chapter.name}\n", f"{chapter.about}\n", *map(_entry, rows)]
+        parts += [f"## {chapter.name}\n", f"{chapter.about}\n", *map(_entry, rows)]
     return "\n".join(parts)
 
 
@@ -68,8 +66,19 @@ def _syntax(row: Directive) -> str:
 
 
 def _default(row: Directive) -> str:
-    text = row.default_text or _shown(row.default)
+    if row.arg.most == 0:  # only its presence counts
+        return "none"
+    sized = row.arg.syntax.startswith("size") and isinstance(row.default, int)
+    text = row.default_text or (_size(row.default) if sized else _shown(row.default))
     return f"`{row.name} {text};`" if text not in ("", "-") else "none"
+
+
+def _size(value: int) -> str:
+    """Bytes with the largest unit that leaves a whole number."""
+    for unit, name in ((1 << 20, "m"), (1 << 10, "k")):
+        if value and value % unit == 0:
+            return f"{value // unit}{name}"
+    return str(value)
 
 
 def _shown(value: Any) -> str:

@@ -24,11 +24,18 @@ EXTERNAL_LEXERS.clear()
 BUFFER = 4096  # nginx's NGX_CONF_BUFFER, bytes: every word must be shorter
 LUA_SUFFIX = "_by_lua_block"
 
-# What means something to crossplane but nothing to nginx is hidden in the private use area while crossplane reads:
-# braces inside words (`${name}`, `a}b`), and ASCII white space other than space, tab, CR and LF.
-_HIDE = re.compile(r"\\.\}*|\$\{+|[\x0b\x0c\x1c-\x1f]|(?<=[^ \t\r\n;{}\"'])\}+", re.DOTALL)
+# What means something to crossplane but nothing to nginx is hidden in the private use area while crossplane reads: in a
+# word, braces (`${name}`, `a}b`) and ASCII white space other than space, tab, CR and LF. Only words are touched.
+_HIDE = re.compile(
+    r"""(?P<word>(?:[^ \t\r\n;{}"'#\\$]|\\.|\$\{*)(?:[^ \t\r\n;{\\$]|\\.|\$\{*)*)
+      | "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' | \#[^\n]*""",
+    re.DOTALL | re.VERBOSE,
+)
 _HIDDEN = {ord(c): 0xE000 + ord(c) for c in "{}\x0b\x0c\x1c\x1d\x1e\x1f"}
-_SHOWN = {hidden: shown for shown, hidden in _HIDDEN.items()}
+_DOLLAR = chr(0xE000 + ord("$"))
+_SHOWN = {0xE000 + code: code for code in (*_HIDDEN, ord("$"))}
+_OPENING = re.compile(r"[^;{}]*\{")
+_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _ESCAPE = re.compile(r"""\\(["'\\trn])""")
 _ESCAPED = {"t": "\t", "r": "\r", "n": "\n"}
 _SPECIAL = frozenset("{};")
@@ -226,9 +233,27 @@ def _ends(token: _Token, words: list[_Token], inner: bool) -> bool:
     return False
 
 
-def _hide(match: re.Match[str]) -> str:
-    found = match.group()
-    return found[:2] + found[2:].translate(_HIDDEN) if found[0] == "\\" else found.translate(_HIDDEN)
+def _hidden(text: str) -> str:
+    """The text as crossplane is to see it, of the same length."""
+    pieces: list[str] = []
+    at = 0
+    while match := _HIDE.search(text, at):
+        found = match.group()
+        pieces += (text[at : match.start()], found)
+        at = match.end()
+        if not match["word"]:
+            continue
+        pieces[-1] = found.translate(_HIDDEN)
+        if found.endswith("\\$"):  # crossplane would take "\\${" for a variable
+            pieces[-1] = pieces[-1][:-1] + _DOLLAR
+        if found.endswith(LUA_SUFFIX) and (opening := _OPENING.match(text, at)):
+            try:
+                end = _lua_end(text, opening.end(), 0)
+            except _SyntaxError:
+                break
+            pieces.append(text[at:end])
+            at = end
+    return "".join([*pieces, text[at:]])
 
 
 def _utf8(raw: str) -> str:
@@ -248,7 +273,7 @@ def _tokens(text: str) -> Iterator[_Token]:
     Raises _SyntaxError for a mistake. crossplane takes its characters one by one from `rest`, so what is left of `rest`
     tells where the token just given ended.
     """
-    rest = iter(_HIDE.sub(_hide, text) + "\n")  # crossplane gives a word only once it has seen what ends it
+    rest = iter(_hidden(text) + "\n")  # crossplane gives a word only once it has seen what ends it
     size, position, skipped = len(text) + 1, 0, 0
     first, lua = True, False
     for raw, line, quoted in _lex_file_object([rest]):
@@ -262,6 +287,7 @@ def _tokens(text: str) -> Iterator[_Token]:
                 skipped += lines
                 deque(islice(rest, end - position), 0)
                 yield _Token(_utf8(text[position : end - 1]), line + lines, quoted=True)
+                position = end
             first, lua = True, False
         elif quoted or raw[0] != "#":
             _check_word(text, position, raw, line, quoted=quoted)
@@ -283,7 +309,7 @@ def _check_word(text: str, end: int, raw: str, line: int, *, quoted: bool) -> No
 
 def _check_tail(text: str, end: int) -> None:
     """Refuse a quote that is still open at the end of the file: crossplane says nothing about it."""
-    tail = text[end:].lstrip(" \t\r\n")
+    tail = text[_BLANK.match(text, end).end() :]  # type: ignore[union-attr]  # it matches always
     if len(tail) > BUFFER:
         raise _too_long(tail[0], text.count("\n", 0, len(text) - len(tail)) + 1)
     if tail:

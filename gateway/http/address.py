@@ -43,29 +43,32 @@ def _parse(statement: Statement) -> tuple[Address, ...]:
         if len(word) == 5:
             raise ConfigError(f'no path in the unix domain socket in "{word}" of the "listen" directive', statement.place)
         return (Address("", 0, word[5:], options, statement.place),)
-    host, port = _split(word, statement.place)
-    if host == "*" or not host:
-        return (Address("0.0.0.0", port, "", options, statement.place),)
-    return tuple(Address(numeric, port, "", options, statement.place) for numeric in _resolve(host, word, statement.place))
+    host, ports = _split(word, statement.place)
+    hosts = ["0.0.0.0"] if host == "*" or not host else _resolve(host, word, statement.place)
+    return tuple(Address(numeric, port, "", options, statement.place) for numeric in hosts for port in ports)
 
 
-def _split(word: str, place: Place) -> tuple[str, int]:
-    if word.isdigit():
-        return "", _port(word, word, place)
+def _split(word: str, place: Place) -> tuple[str, range]:
+    if word.replace("-", "").isdigit():
+        return "", _ports(word, word, place)
     if word.startswith("["):
         end = word.find("]")
         if end < 0:
             raise ConfigError(f'invalid address in "{word}" of the "listen" directive', place)
         host, rest = word[1:end], word[end + 1 :]
-        return host, _port(rest[1:], word, place) if rest.startswith(":") else 80
+        return host, _ports(rest[1:], word, place) if rest.startswith(":") else range(80, 81)
     host, colon, port = word.partition(":")
-    return host, _port(port, word, place) if colon else 80
+    return host, _ports(port, word, place) if colon else range(80, 81)
 
 
-def _port(text: str, word: str, place: Place) -> int:
-    if not text.isdigit() or not 1 <= int(text) <= 65535:
-        raise ConfigError(f'invalid port in "{word}" of the "listen" directive', place)
-    return int(text)
+def _ports(text: str, word: str, place: Place) -> range:
+    """One port, or `first-last`."""
+    first, dash, last = text.partition("-")
+    last = last if dash else first
+    if not (first.isdigit() and last.isdigit() and 1 <= int(first) <= int(last) <= 65535):
+        what = "port range" if dash else "port"
+        raise ConfigError(f'invalid {what} in "{word}" of the "listen" directive', place)
+    return range(int(first), int(last) + 1)
 
 
 def _resolve(host: str, word: str, place: Place) -> list[str]:

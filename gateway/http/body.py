@@ -30,7 +30,6 @@ class RequestBody:
     """
 
     __slots__ = (
-        "_asked",
         "_decoder",
         "_discarding",
         "_file",
@@ -39,6 +38,7 @@ class RequestBody:
         "_pieces",
         "_spilling",
         "_waiter",
+        "asked",
         "buffer_size",
         "complete",
         "error",
@@ -74,8 +74,8 @@ class RequestBody:
         self._pieces: list[bytes] = []
         self._held = 0
         self._file: IO[bytes] | None = None
-        # who reads
-        self._asked = self._discarding = self._spilling = self._paused = False
+        # who reads; `asked`: somebody does, or has it thrown away
+        self.asked = self._discarding = self._spilling = self._paused = False
         self._waiter: Wait | None = None
         self.pause, self.resume, self.wanted = pause, resume, wanted
 
@@ -151,7 +151,7 @@ class RequestBody:
 
     async def collect(self) -> None:
         """Wait for the whole body, then in `data`. Raises HttpError 400 for broken chunks, 413 beyond the limit."""
-        if self.limit and self.length > self.limit:
+        if self.limit and max(self.length, self.received) > self.limit:
             raise HttpError(413)
         self._ask()
         self._spilling = True
@@ -184,7 +184,7 @@ class RequestBody:
 
     async def chunk(self) -> bytes:
         """The next piece as soon as there is one, b"" at the end. Raises as `collect`."""
-        if self.limit and self.length > self.limit:
+        if self.limit and max(self.length, self.received) > self.limit:
             raise HttpError(413)
         self._ask()
         while not self._pieces and not self.complete and self.error is None:
@@ -200,8 +200,8 @@ class RequestBody:
         return piece
 
     def _ask(self) -> None:
-        if not self._asked:
-            self._asked = True
+        if not self.asked:
+            self.asked = True
             if self.wanted is not None and not self.received:
                 self.wanted()
 

@@ -1,5 +1,6 @@
 """Conditions as `if` has them: a variable, a comparison, a pattern, a file test (ngx_http_rewrite_if_condition)."""
 
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -62,6 +63,7 @@ def parsed(statement: Statement) -> Condition:
     raise ConfigError(f'invalid condition "{first}"')
 
 
+_MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 _FILE_TESTS = frozenset(mark + "-" + kind for mark in ("", "!") for kind in "fdex")
 
 
@@ -136,10 +138,11 @@ def _file_testing(condition: Condition, build: "Build") -> Test:
         name = path(request)
         try:
             return judge(os.stat(name).st_mode)
-        except (FileNotFoundError, NotADirectoryError, ValueError):
+        except ValueError:  # a NUL
             return False
         except OSError as error:
-            report(request, log.ERROR, f'stat() "{_shown(name)}" failed ({error.errno}: {error.strerror})')
+            if error.errno not in _MISSING:
+                report(request, log.ERROR, f'stat() "{_shown(name)}" failed ({error.errno}: {error.strerror})')
             return False
 
     return test

@@ -65,6 +65,7 @@ class Connection(asyncio.Protocol):
         "client_port",
         "closing",
         "deadline",
+        "discarding",
         "eof",
         "flow",
         "linger_until",
@@ -100,6 +101,7 @@ class Connection(asyncio.Protocol):
         self.deadline = 0.0
         self.eof = self.closing = self.paused = self.reading_paused = False
         self.linger_until = 0.0
+        self.discarding: RequestBody | None = None  # what is left of a body that nobody wanted; the next request follows it
         self.receiver: Any = None  # after an upgrade: who gets the bytes
         # of the present request
         self.request: Request | None = None
@@ -144,10 +146,11 @@ class Connection(asyncio.Protocol):
         """Bytes of requests, of a request's body, or of an upgraded protocol."""
         request = self.request
         if request is None:
-            if self.linger_until:
+            if self.discarding is not None:
+                self._discard(self.discarding, bytes(data))
+            elif self.linger_until or self.closing:
                 self.deadline = min(self.linger_until, self.service.now() + self._settings().lingering_timeout)
-                return
-            if not self.closing:
+            else:
                 self._advance(self.buffer + data if self.buffer else bytes(data))
             return
         if self.receiver is not None:
@@ -160,6 +163,19 @@ class Connection(asyncio.Protocol):
         self.buffer += data
         if len(self.buffer) > _PIPELINED:
             self.pause_body()
+
+    def _discard(self, body: RequestBody, data: bytes) -> None:
+        rest = body.feed(data)
+        now = self.service.now()
+        if body.error is not None or (body.complete and self.linger_until):
+            self._close()
+        elif body.complete:
+            self.discarding = None
+            self.deadline = now + self._settings().keepalive_timeout[0]
+            if rest:
+                self._advance(rest)
+        else:
+            self.deadline = min(self.linger_until or now + 3600.0, now + self._settings().lingering_timeout)
 
     def _feed(self, request: Request, body: RequestBody, data: bytes) -> None:
         self.buffer += body.feed(data)
@@ -277,7 +293,7 @@ class Connection(asyncio.Protocol):
         service.counters.requests += 1
         request.keepalive = found.keepalive and not service.draining
         headers = found.headers
-        if headers.content_length > 0 or headers.chunked:
+        if headers.content_length > 0 or headers.chunked or headers.expect_continue:
             self._open_body(request)
         self.deadline = 0.0
         self._run(request, self._answer(request))
@@ -285,7 +301,7 @@ class Connection(asyncio.Protocol):
     def _open_body(self, request: Request) -> None:
         headers = request.headers
         wanted = self.send_continue if headers.expect_continue and request.http > 10 else None
-        length = -1 if headers.chunked else headers.content_length
+        length = -1 if headers.chunked else max(headers.content_length, 0)
         request.body = body = RequestBody(length, pause=self.pause_body, resume=self.resume_body, wanted=wanted)
         if self.buffer:
             self.buffer = body.feed(self.buffer)
@@ -358,6 +374,11 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
             return
         self._settle_keepalive(request)
+        body = request.body
+        if body is not None and not body.asked:
+            if request.error_status:
+                body.wanted = None  # nginx: an error answers an expectation by itself
+            body.discard()
         try:
             while True:
                 try:
@@ -396,7 +417,7 @@ class Connection(asyncio.Protocol):
         body = request.body
         if body is not None and not body.complete:
             body.discard()
-            self._linger(request)
+            self._discard_rest(request, body)
         elif request.keepalive and not self.closing:
             if self.eof and not self.buffer:
                 self._close()
@@ -406,6 +427,17 @@ class Connection(asyncio.Protocol):
             self._finish_closing(request)
         if body is not None:
             body.close()
+
+    def _discard_rest(self, request: Request, body: RequestBody) -> None:
+        """Read what the client still sends of a body that nobody wanted: then the next request, or the end."""
+        settings = request.location.settings
+        if self.eof or self.closing or body.error is not None or settings.lingering_close == "off":
+            self._linger(request)
+            return
+        now = self.service.now()
+        self.discarding = body
+        self.linger_until = 0.0 if request.keepalive else now + settings.lingering_time
+        self.deadline = now + settings.lingering_timeout
 
     def _left(self, request: Request) -> None:
         """The client has gone in mid-request."""

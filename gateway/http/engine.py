@@ -14,6 +14,7 @@ from gateway.http.message import ClientGone, HttpError, Outcome, Redirect, Reque
 from gateway.http.pages import NOT_KEPT, SILENT, page, wire_status
 from gateway.http.report import report
 from gateway.http.router import Location, find, needs_slash
+from gateway.http.uri import escape_path
 
 _AGENTS_PADDED = (b"MSIE ", b"Chrome/")
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -89,7 +90,7 @@ def _at_location(request: Request, _argument: Any = None) -> Any:
     if request.body is not None and request.main is request:
         _judge_body(request, request.body)
     if location.redirect is not None and needs_slash(location, request.uri):
-        raise HttpError(301, location=location.redirect + (b"?" + request.args if request.args else b""))
+        raise HttpError(301, location=escape_path(location.redirect) + (b"?" + request.args if request.args else b""))
     return _in_location(request, location)
 
 

@@ -7,13 +7,13 @@ Source: https://nginx.org/en/docs/http/ngx_http_log_module.html#log_format
 import time
 from collections.abc import Callable, Mapping
 
-from gateway.config.schema import Place, Text
-from gateway.http.message import Request
+from gateway.config.schema import Text
+from gateway.http.message import Getter, Request
 from gateway.http.text import split
-from gateway.module import Build, Variable
 
 Piece = Callable[[Request], bytes]
 Escape = Callable[[bytes], bytes]
+Lookup = Callable[[str], Getter]  # raises ConfigError for an unknown variable
 
 KEPT = 2048  # escaped values remembered
 LONGEST = 512  # bytes of a value that is worth remembering
@@ -32,24 +32,26 @@ _UNSAFE_JSON = {code: b"\\u00%02X" % code for code in range(32)} | {
 }
 
 
-def _escaping(table: Mapping[int, bytes]) -> Escape:
-    """An escape function. It remembers what it has answered: agents, referrers and paths come again and again."""
-    known: dict[bytes, bytes] = {}
-    unsafe = bytes(table)
+class Escaped(dict[bytes, bytes]):
+    """Escaped values by raw ones. Agents, referrers and paths come again and again: most are found here."""
 
-    def escape(value: bytes) -> bytes:
-        found = known.get(value)
-        if found is None:
-            found = value
-            if value.translate(None, unsafe) != value:
-                found = b"".join([table.get(code) or b"%c" % code for code in value])
-            if len(value) <= LONGEST:
-                if len(known) >= KEPT:
-                    known.clear()
-                known[value] = found
-        return found
+    __slots__ = ("table", "unsafe")
 
-    return escape
+    def __init__(self, table: Mapping[int, bytes]) -> None:
+        super().__init__()
+        self.table = table
+        self.unsafe = bytes(table)
+
+    def __missing__(self, value: bytes) -> bytes:
+        made = value
+        if value.translate(None, self.unsafe) != value:
+            table = self.table
+            made = b"".join([table.get(code) or b"%c" % code for code in value])
+        if len(value) <= LONGEST:
+            if len(self) >= KEPT:
+                self.clear()
+            self[value] = made
+        return made
 
 
 def _unescaped(value: bytes) -> bytes:
@@ -57,8 +59,8 @@ def _unescaped(value: bytes) -> bytes:
 
 
 ESCAPES: Mapping[str, tuple[Escape, bytes]] = {  # and what stands for a value that is not found
-    "default": (_escaping(_UNSAFE), b"-"),
-    "json": (_escaping(_UNSAFE_JSON), b""),
+    "default": (Escaped(_UNSAFE).__getitem__, b"-"),
+    "json": (Escaped(_UNSAFE_JSON).__getitem__, b""),
     "none": (_unescaped, b""),
 }
 
@@ -143,7 +145,7 @@ def _pipe(_request: Request) -> bytes:
     return b"."
 
 
-# safe as they are: no octet of theirs can need escaping
+# values that need no escaping; all but $remote_addr, which is the core's, are variables of this module too
 PLAIN: Mapping[str, Piece] = {
     "time_local": _time_local,
     "time_iso8601": _time_iso8601,
@@ -157,16 +159,20 @@ PLAIN: Mapping[str, Piece] = {
     "remote_addr": _remote_addr,
     "pipe": _pipe,
 }
-# what of these is a variable of its own for everyone; the core has the rest
-VARIABLES: Mapping[str, Variable] = {name: Variable(get) for name, get in PLAIN.items() if name != "remote_addr"}
-
-
-def _piece(name: str, escape: Escape, missing: bytes, build: Build, place: Place | None) -> Piece:
+def _piece(name: str, escape: Escape, missing: bytes, lookup: Lookup) -> Piece:
     if name in PLAIN:
         return PLAIN[name]
     if name.startswith("http_"):
         return _header(name[5:].replace("_", "-").encode(), escape, missing)
-    get = build.variable(name, place).get
+    get = lookup(name)
+    if name == "remote_user":
+
+        def user(request: Request) -> bytes:
+            if request.headers.get(b"authorization") is None:
+                return missing
+            return escape(get(request) or b"") or missing
+
+        return user
     if name in ("args", "query_string", "uri", "document_uri"):
         # nginx has no value where the request had none; the core's getters answer b""
         return lambda request: escape(get(request) or b"") or missing
@@ -189,10 +195,10 @@ def _header(lower: bytes, escape: Escape, missing: bytes) -> Piece:
     return piece
 
 
-def formatting(text: Text, escaping: str, build: Build, end: bytes) -> Piece:
+def formatting(text: Text, escaping: str, lookup: Lookup, end: bytes) -> Piece:
     """Compile a format to a function that makes a log line and `end`. Raises ConfigError for an unknown variable."""
     escape, missing = ESCAPES[escaping]
     parts = split(text.raw, text.place)
     template = b"".join([b"%b" if isinstance(part, str) else part.replace(b"%", b"%%") for part in parts]) + end
-    pieces = [_piece(part, escape, missing, build, text.place) for part in parts if isinstance(part, str)]
+    pieces = [_piece(part, escape, missing, lookup) for part in parts if isinstance(part, str)]
     return lambda request: template % tuple([piece(request) for piece in pieces])

@@ -83,7 +83,10 @@ class Stream(Protocol):
 
 
 class Transform(Protocol):
-    """One response body's filter: bytes in, bytes out (b"" when nothing is ready yet)."""
+    """One response body's filter: bytes in, bytes out (b"" when nothing is ready yet).
+
+    The head filter that returns one sets `response.length` to -1, unless as many bytes come out as went in.
+    """
 
     def feed(self, chunk: bytes) -> bytes:
         """Take a piece of body."""

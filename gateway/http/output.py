@@ -42,11 +42,11 @@ def send(request: Request, response: Response, connection: "Connection") -> Awai
     if body.__class__ is bytes:
         if transforms:
             body = _transformed(body, transforms)  # type: ignore[arg-type]
-            response.length = -1
+            if response.length == -2:
+                response.length = len(body)
         connection.send_whole(request, response, body)  # type: ignore[arg-type]
         return None
     if transforms:
-        response.length = -1
         return _transform(request, response, connection, transforms)
     if isinstance(body, FileBody):
         return connection.send_file(request, response, body)
@@ -64,10 +64,10 @@ def _read_whole(body: FileBody) -> bytes:
 
 def _head_only(request: Request, response: Response, connection: "Connection", transforms: list[Transform]) -> None:
     status = response.status
-    if status == 204:
+    if status == 204 and response.conditional:  # an upstream's own is passed on as it is
         response.content_type, response.last_modified, response.last_modified_text = None, -1, None
-    length = response.known_length() if status != 204 else -1
-    connection.send_head(request, response, -1 if transforms else length, chunked=False)
+    length = response.known_length() if status != 204 or not response.conditional else -1
+    connection.send_head(request, response, length, chunked=False)
     close = getattr(response.body, "close", None)
     if close is not None:
         close()
@@ -95,8 +95,8 @@ def _finish(transforms: list[Transform]) -> bytes:
 
 
 async def _transform(request: Request, response: Response, connection: "Connection", transforms: list[Transform]) -> None:
-    body = response.body
-    connection.send_head(request, response, -1, chunked=True)
+    body, length = response.body, response.known_length()
+    connection.send_head(request, response, length, chunked=length < 0)
     try:
         if isinstance(body, FileBody):
             import os

@@ -5,44 +5,63 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gateway.config.args import encode
+from gateway.config.schema import Level, Text
 from gateway.http.message import Request
 from gateway.http.mime import extension
+from gateway.http.settings import Http
 
 if TYPE_CHECKING:
     from gateway.module import Build
 
+BELOW_ALIAS = "below alias"  # a note: the URI is a name below the alias of a regular expression
 TYPES_KEPT = 1024  # memo of extensions seen; real sites have a few dozen
+
+
+def alias(build: "Build") -> tuple[Text, bytes | None] | None:
+    """The `alias` in force and the prefix it stands for (None: it is the whole name), None where `root` is in force.
+
+    To nginx both are one setting: the innermost level that has either decides, and an alias keeps the prefix of its
+    own location.
+    """
+    level: Level | None = build.level
+    while level is not None and (Http, "root") not in level.values:
+        text = level.values.get((Http, "alias"))
+        if text is not None:
+            modifier, pattern = level.head
+            return text, None if modifier in ("~", "~*") else encode(pattern)
+        level = level.parent
+    return None
 
 
 def folder(build: "Build") -> Callable[[Request], bytes]:
     """The location's root or alias folder itself, without a trailing slash for `root`: $document_root."""
-    settings = build.settings
+    aliased = alias(build)
     prefix = encode(build.prefix)
-    text = build.text(settings.alias if settings.alias is not None else settings.root)
+    text = build.text(build.settings.root if aliased is None else aliased[0])
     if text.constant is not None:
         constant = os.path.join(prefix, text.constant)
-        constant = constant.rstrip(b"/") if settings.alias is None else constant
+        constant = constant.rstrip(b"/") if aliased is None else constant
         return lambda request: constant
 
     def folder_of(request: Request) -> bytes:
         value = os.path.join(prefix, text(request))
-        return value.rstrip(b"/") if settings.alias is None else value
+        return value.rstrip(b"/") if aliased is None else value
 
     return folder_of
 
 
 def mapping(build: "Build") -> Callable[[Request], bytes]:
     """A function that maps the request's present URI to a file name."""
-    settings = build.settings
-    base = folder(build)
-    if settings.alias is None:
+    base, aliased = folder(build), alias(build)
+    if aliased is None:
         constant = _constant(build)
         if constant is not None:
             return lambda request: constant + request.uri
         return lambda request: base(request) + request.uri
-    cut = len(build.location_prefix)
-    if cut == 0 and build.location_is_pattern:
-        return base  # a regular expression's alias is the whole file name
+    if aliased[1] is None:
+        # the whole file name, unless something found a file below it (nginx's add_uri_to_alias)
+        return lambda request: base(request) + request.uri if request.note(BELOW_ALIAS) else base(request)
+    cut = len(aliased[1])
     return lambda request: base(request) + request.uri[cut:]
 
 

@@ -3,6 +3,8 @@
 from gateway import log
 from gateway.http.message import Request
 
+UPSTREAM = "upstream url"  # the note that says which upstream server a request is with
+
 
 def context(request: Request) -> str:
     """What nginx appends to a message: client, server, request, host, referrer (ngx_http_log_error_handler)."""
@@ -14,6 +16,9 @@ def context(request: Request) -> str:
         parts.append(f', request: "{_text(main.line)}"')
     if request is not main:
         parts.append(f', subrequest: "{_text(request.uri)}"')
+    upstream = request.note(UPSTREAM)
+    if upstream is not None:
+        parts.append(f', upstream: "{_text(upstream)}"')
     host = main.headers.get(b"host")
     if host is not None:
         parts.append(f', host: "{_text(host)}"')

@@ -47,7 +47,7 @@ def script(site: LuaSite, local: Local, code: Code, phase: int) -> Handler:
         run = run_of(request, site, local)
         if local.need_request_body and not request.note(request_body.READ):
             request.keep(request_body.READ, True)
-            if request.body is not None and not request.body.complete:
+            if request.body is not None:
                 return _with_body(run, code, phase)
         return schedule.begin(run, schedule.loaded(run, code.of(request), phase), phase)
 
@@ -83,20 +83,22 @@ def _number(run: Run, code: Code, phase: int) -> int:
         return run.vm.load(code.of(run.request))
     except LuaFailure as error:
         messages.write(run.request, log.ERROR, error.message)
-        raise HttpError(_CLOSE) from None
+        raise ClientGone(_CLOSE) from None
 
 
 def _run_head(run: Run, code: Code, response: Response) -> None:
     failure = schedule.plain(run, _number(run, code, HEADER_FILTER), HEADER_FILTER, response)
     if failure is not None:
         messages.failed(run.request, HEADER_FILTER, failure)
-        raise HttpError(_CLOSE)
+        raise ClientGone(_CLOSE)
     status = run.exit_code
     if status is None or run.exited:
         return
     run.exit_code, run.exited = None, True
-    if status >= 300 or status < 0 or status in (201, 204):
-        raise HttpError(status if status > 0 else _CLOSE)
+    if status < 0 or status == _CLOSE:
+        raise ClientGone(_CLOSE)
+    if status >= 300 or status in (201, 204):
+        raise HttpError(status)
 
 
 class BodyFilter:
@@ -138,7 +140,7 @@ class BodyFilter:
         except TypeError:  # `return ngx.ERROR`: a single false
             raise ClientGone from None
         except Exception as error:
-            out, last = False, reason(error)  # type: ignore[assignment]
+            out, last = False, reason(run.vm, error)  # type: ignore[assignment]
         if out is False:
             messages.failed(run.request, BODY_FILTER, last)
             raise ClientGone
@@ -165,7 +167,7 @@ def policy(site: LuaSite, local: Local, code: Code) -> Any:
         try:
             result = run.vm.compress(number, run.number, kind, length if length >= 0 else None)
         except Exception as error:
-            result = (False, reason(error))
+            result = (False, reason(run.vm, error))
         if result.__class__ is not tuple:
             return request.note(WISH)  # type: ignore[no-any-return]
         if result[0] is False:
@@ -216,7 +218,7 @@ class Program:
     site: LuaSite
     local: Local
     settings: tuple[Setting, ...]
-    owner: Any  # the plan's settings: its identity is our key, so it is kept alive
+    script: Handler | None  # rewrite_by_lua, which follows
 
     def compute(self, request: Request, setting: Setting) -> bytes:
         """Run one and keep its value. Raises HttpError 500."""
@@ -231,19 +233,30 @@ class Program:
         try:
             ok, value = run.vm.set(number, run.number, *arguments)
         except Exception as error:
-            ok, value = False, reason(error)
+            ok, value = False, reason(run.vm, error)
         if not ok:
             messages.failed(request, SET, value)
             raise HttpError(500)
         request.assign(setting.name, value)
         return value  # type: ignore[no-any-return]
 
-    def run(self, request: Request) -> None:
-        """The end of the rewrite phase."""
+    def __call__(self, request: Request) -> Any:
+        """The end of the rewrite phase: a `Handler`."""
         for setting in self.settings:
             run: Run | None = request.note(NOTE)
             if run is None or run.computed is None or setting.name not in run.computed:
                 self.compute(request, setting)
+        return None if self.script is None else self.script(request)
+
+
+def _program(location: Any, known: dict[int, Program | None]) -> Program | None:
+    """The program in a plan, remembered by the plan's identity: plans live as long as the site."""
+    key = id(location)
+    try:
+        return known[key]
+    except KeyError:
+        found = known[key] = next((one for one in location.handlers if isinstance(one, Program)), None)
+        return found
 
 
 def variable(shared: dict[Any, Any], name: str) -> Variable:
@@ -254,7 +267,7 @@ def variable(shared: dict[Any, Any], name: str) -> Variable:
         if values is not None and name in values:
             return values[name]
         for location in (request.location, request.server.location):
-            program: Program | None = shared["lua"].programs.get(id(location.settings)) if location is not None else None
+            program = _program(location, shared["lua"].programs)
             if program is not None:
                 for setting in program.settings:
                     if setting.name == name:

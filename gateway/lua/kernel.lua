@@ -12,7 +12,7 @@ local host, options = ...
 local co_create, co_resume, co_yield, co_status = coroutine.create, coroutine.resume, coroutine.yield, coroutine.status
 local raw_pcall, raw_xpcall, error, type, tostring, select = pcall, xpcall, error, type, tostring, select
 local getinfo, traceback, getmetatable, clock = debug.getinfo, debug.traceback, debug.getmetatable, os.clock
-local find, sub, match = string.find, string.sub, string.match
+local find, sub, match, collectgarbage = string.find, string.sub, string.match, collectgarbage
 
 local TAG = {}
 local EXIT, EXEC, JUMP, ERROR, SLEEP, BODY, FLUSH, TURN = 1, 2, 3, 4, 11, 12, 13, 14
@@ -35,21 +35,31 @@ end
 
 -- Runaway scripts: a hook counts instructions. The processor time of an entry is measured from the first time that the
 -- hook fires, so that a short script never asks for the time. `killed` outlives every pcall of the script.
-local killed, began = false, nil
-local STOPPED = "script stopped: it ran longer than lua_script_timeout without a pause"
+local killed, began = nil, nil
+local timeout, memory = options.timeout > 0 and options.timeout or math.huge, options.memory
+local TOO_LONG = "script stopped: it ran longer than lua_script_timeout without a pause"
+local TOO_MUCH = "script stopped: it holds more memory than lua_vm_memory_limit"
 
 local function watch()
     if not began then
         began = clock()
-    elseif clock() - began > options.timeout then
-        killed = true
-        error(STOPPED, 2)
+    elseif clock() - began > timeout then
+        killed = TOO_LONG
+    end
+    if memory > 0 and collectgarbage("count") * 1024 > memory then
+        collectgarbage()
+        if collectgarbage("count") * 1024 > memory then
+            killed = TOO_MUCH
+        end
+    end
+    if killed then
+        error(killed, 2)
     end
 end
 
 local function passed(ok, ...)
     if killed then
-        error(STOPPED, 0)
+        error(killed, 0)
     end
     return ok, ...
 end
@@ -121,7 +131,7 @@ end
 
 local function enter(id, phase)
     now.id, now.phase = id, phase
-    killed, began = false, nil
+    killed, began = nil, nil
 end
 
 local function parked(id, co, ok, tag, op, ...)
@@ -205,7 +215,10 @@ function kernel.compress(number, id, kind, length)
         local chosen, reason = kernel.choose(list, wanted)
         return true, chosen, reason
     end
-    return true, list == false and false or nil
+    if list == false then
+        return true, false
+    end
+    return true
 end
 
 -- The request is over: forget its context.
@@ -275,8 +288,8 @@ function private.place(level)
     return text .. " "
 end
 
-if options.timeout > 0 then
-    debug.sethook(watch, "", 100000)
+if options.timeout > 0 or memory > 0 then
+    debug.sethook(watch, "", memory > 0 and 10000 or 100000)
 end
 
 return kernel, private, PHASES

@@ -18,6 +18,7 @@ from gateway.lua.messages import LuaFailure, not_loaded, text_of
 from gateway.module import Variable
 
 PRELUDES = ("ngx", "text", "request", "re", "compress", "rest")
+_HARD = 2  # times the limit: the kernel stops a script at the limit, lupa refuses what one call asks for beyond this
 _PLAIN = (bytes, int, float, bool, type(None))
 
 
@@ -47,10 +48,10 @@ class Chunk:
 class Vm:
     """One virtual machine and the functions of its kernel (see kernel.lua)."""
 
-    __slots__ = ("_kernel", "body", "call", "compress", "done", "drop", "finished", "numbers", "resume", "set", "start")
+    __slots__ = ("_kernel", "_lua", "body", "call", "compress", "done", "drop", "finished", "numbers", "resume", "set", "start")
 
-    def __init__(self, kernel: Any) -> None:
-        self._kernel = kernel  # kept alive
+    def __init__(self, lua: Any, kernel: Any) -> None:
+        self._lua, self._kernel = lua, kernel
         self.start: Callable[..., Any] = kernel[b"start"]
         self.resume: Callable[..., Any] = kernel[b"resume"]
         self.call: Callable[..., Any] = kernel[b"call"]
@@ -61,6 +62,17 @@ class Vm:
         self.drop: Callable[..., Any] = kernel[b"drop"]
         self.numbers: dict[Chunk, int] = {}
         self.finished: list[int] = []  # requests whose state the VM may forget
+
+    def guard(self) -> None:
+        """From now on, say so when a script writes a global."""
+        self._kernel[b"guard"]()
+
+    def relieve(self) -> None:
+        """Collect garbage with the limit lifted."""
+        limit = self._lua.get_max_memory()
+        self._lua.set_max_memory(0)
+        self._lua.gccollect()
+        self._lua.set_max_memory(limit)
 
     def forget(self) -> None:
         """Drop the state of requests that are over; called between entries, never from a finalizer."""
@@ -116,9 +128,15 @@ def checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return guarded(name, call)
 
 
-def reason(error: Exception) -> str:
-    """What lupa raised out of an entry, for the log: an error that no script can catch."""
-    return "not enough memory (lua_vm_memory_limit)" if type(error).__name__ == "LuaMemoryError" else str(error)
+def reason(vm: Vm, error: Exception) -> str:
+    """What lupa raised out of an entry, for the log: an error that no script can catch.
+
+    Where memory has run out, what the script left is freed at once: lupa's own next step would end the process.
+    """
+    if type(error).__name__ != "LuaMemoryError":
+        return str(error)
+    vm.relieve()
+    return "not enough memory (lua_vm_memory_limit)"
 
 
 def _refuse(_object: object, _name: object, _setting: bool) -> str:
@@ -137,7 +155,7 @@ def make(settings: Settings, functions: Mapping[str, Callable[..., Any]], wrap: 
         register_builtins=False,
         unpack_returned_tuples=True,
         attribute_filter=_refuse,
-        max_memory=settings.memory or None,
+        max_memory=_HARD * settings.memory or None,
     )
     if not settings.jit:
         lua.execute(b"jit.off()")
@@ -150,7 +168,7 @@ def make(settings: Settings, functions: Mapping[str, Callable[..., Any]], wrap: 
     for name in PRELUDES:
         load(_prelude(name), b"=" + name.encode())(host, private, ngx, options if name == "rest" else kernel)
     kernel[b"guard"] = private[b"guard_globals"]
-    return Vm(kernel)
+    return Vm(lua, kernel)
 
 
 def _options(settings: Settings) -> dict[bytes, Any]:
@@ -160,6 +178,7 @@ def _options(settings: Settings) -> dict[bytes, Any]:
         b"path": os.fsencode(settings.path),
         b"cpath": os.fsencode(settings.cpath),
         b"timeout": settings.timeout,
+        b"memory": settings.memory,
         b"ffi": settings.ffi,
         b"sandbox": settings.sandbox,
         b"nginx_version": major * 1000000 + minor * 1000 + patch,
@@ -182,7 +201,7 @@ class LuaSite:
     init_worker: Chunk | None = None
     vm: Vm = None  # type: ignore[assignment]  # made by `begin`
     variables: dict[bytes, Variable | None] = field(default_factory=dict)
-    programs: dict[int, Any] = field(default_factory=dict)  # set_by_lua of each plan, by the identity of its settings
+    programs: dict[int, Any] = field(default_factory=dict)  # set_by_lua of each plan, by its identity
 
     def begin(self) -> None:
         """Make the VM and run init_by_lua. Raises ConfigError."""
@@ -200,7 +219,7 @@ class LuaSite:
             bridge.current = previous
             if failure is not None:
                 raise ConfigError(f"init_by_lua error: {text_of(failure)}")
-        vm._kernel[b"guard"]()
+        vm.guard()
         return vm
 
     def variable(self, name: bytes) -> Variable | None:

@@ -34,7 +34,7 @@ def begin(run: Run, number: int, phase: int) -> Any:
     try:
         op = vm.start(number, run.number, phase)
     except Exception as error:  # lupa's LuaError: out of memory
-        op = (ERROR, reason(error))
+        op = (ERROR, reason(run.vm, error))
     if op is None and phase != CONTENT and not run.sent and not run.buffered:
         return None
     if not waits(op):
@@ -53,7 +53,7 @@ def _go_on(run: Run, phase: int, *answer: Any) -> Op:
     try:
         return run.vm.resume(run.number, phase, *answer)
     except Exception as error:
-        return ERROR, reason(error)
+        return ERROR, reason(run.vm, error)
 
 
 async def _perform(run: Run, op: Op) -> tuple[Any, ...]:
@@ -71,7 +71,7 @@ async def _perform(run: Run, op: Op) -> tuple[Any, ...]:
 async def read_body(run: Run) -> None:
     """Wait until the request's body is in. Raises HttpError."""
     body = run.request.body
-    if body is not None and not body.complete:
+    if body is not None:
         await body.collect()
 
 
@@ -265,7 +265,7 @@ def plain(run: Run, number: int, phase: int, response: Response) -> bytes | str 
     try:
         return vm.call(number, run.number, phase)  # type: ignore[no-any-return]
     except Exception as error:
-        return reason(error)
+        return reason(run.vm, error)
 
 
 def loaded(run: Run, chunk: Any, phase: int) -> int:

@@ -21,12 +21,14 @@ from gateway.modules import (
     lua,
     map,
     not_modified,
+    proxy,
     random_index,
     range,
     rewrite,
     split_clients,
     static,
     try_files,
+    upstream,
     zstd,
 )
 
@@ -35,6 +37,7 @@ ORDER: tuple[Module[Any], ...] = (
     map.module,
     geo.module,
     split_clients.module,
+    upstream.module,
     # rewrite
     rewrite.module,
     # Lua: after the rewrite and access modules, before every content handler; its filters right after not_modified
@@ -42,7 +45,8 @@ ORDER: tuple[Module[Any], ...] = (
     lua.module,
     # precontent
     try_files.module,
-    # content: the first that answers
+    # content: the first that answers; proxy_pass always does
+    proxy.module,
     random_index.module,
     index.module,
     autoindex.module,
@@ -50,10 +54,10 @@ ORDER: tuple[Module[Any], ...] = (
     # filters
     headers.module,
     charset.module,
-    compress.module,
     zstd.module,
     brotli.module,
     gzip.module,
+    compress.module,  # makes one filter of what the three above offer
     range.module,
     # log
     log.module,

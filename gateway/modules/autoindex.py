@@ -4,6 +4,7 @@ import json
 import os
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway import log
@@ -42,6 +43,21 @@ class Entry:
     size: int
 
 
+class Listing:
+    """A body that is written once the head has passed the filters."""
+
+    def __init__(self, text: Callable[[], bytes]) -> None:
+        self.text: Callable[[], bytes] | None = text
+
+    async def read(self) -> bytes:
+        """The whole listing, then the end."""
+        text, self.text = self.text, None
+        return text() if text is not None else b""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
 def listing(conf: Autoindex, _build: Build) -> Handler | None:
     """Answer with the folder's entries, folders first."""
     if not conf.autoindex:
@@ -54,18 +70,23 @@ def listing(conf: Autoindex, _build: Build) -> Handler | None:
         entries = _read(request, request.location.mapping(request))
         form = conf.autoindex_format
         callback = argument(request.args, b"callback") if form == "jsonp" else None
-        if form == "jsonp" and (not callback or not _CALLBACK.fullmatch(callback)):
-            form = "json"
-        if form == "html":
-            body = _html(request.uri, entries, conf)
-        elif form == "xml":
-            body = _xml(entries)
-        else:
-            body = _json(entries)
-            body = b"/* callback */\r\n%b(%b);" % (callback, body) if form == "jsonp" else body
-        response = Response(200, body, kinds[form])
+        if not callback or not _CALLBACK.fullmatch(callback):
+            callback = None
+            form = "json" if form == "jsonp" else form
+        response = Response(200, b"", kinds[form])
         response.length = -1  # nginx builds the listing in pieces, and so sends it chunked
         response.charset = b"utf-8" if form == "xml" else None
+
+        def text() -> bytes:
+            if form == "html":
+                # columns are characters of the charset that a filter has set by now
+                coding = "utf-8" if (response.charset or b"").lower() == b"utf-8" else "latin-1"
+                return _html(request.uri, entries, conf, coding)
+            if form == "xml":
+                return _xml(entries)
+            return _json(entries) if callback is None else b"/* callback */\r\n%b(%b);" % (callback, _json(entries))
+
+        response.body = Listing(text)
         return response
 
     return autoindex
@@ -95,24 +116,25 @@ def _entry(item: "os.DirEntry[bytes]") -> Entry | None:
     return Entry(item.name, item.is_dir(), item.is_file(), int(found.st_mtime), found.st_size)
 
 
-def _html(uri: bytes, entries: list[Entry], conf: Autoindex) -> bytes:
+def _html(uri: bytes, entries: list[Entry], conf: Autoindex, coding: str) -> bytes:
     title = escape_html(uri)
     lines = [
         b"<html>\r\n<head><title>Index of %b</title></head>\r\n<body>\r\n<h1>Index of %b</h1><hr><pre>" % (title, title),
         b'<a href="../">../</a>\r\n',
     ]
-    lines += [_html_line(entry, conf) for entry in entries]
+    lines += [_html_line(entry, conf, coding) for entry in entries]
     lines.append(b"</pre><hr></body>\r\n</html>\r\n")
     return b"".join(lines)
 
 
-def _html_line(entry: Entry, conf: Autoindex) -> bytes:
+def _html_line(entry: Entry, conf: Autoindex, coding: str) -> bytes:
     slash = b"/" if entry.folder else b""
     dot = b"./" if b":" in entry.name else b""
-    if len(entry.name) > _WIDTH:
-        shown, padding = escape_html(entry.name[: _WIDTH - 3]) + b"..&gt;</a>", b""
+    text = entry.name.decode(coding, "surrogateescape")
+    if len(text) > _WIDTH:
+        shown, padding = escape_html(text[: _WIDTH - 3].encode(coding, "surrogateescape")) + b"..&gt;</a>", b""
     else:
-        room = _WIDTH - len(entry.name)
+        room = _WIDTH - len(text)
         tail = slash if room else b""
         shown, padding = escape_html(entry.name) + tail + b"</a>", b" " * (room - len(tail))
     moment = time.localtime(entry.mtime) if conf.autoindex_localtime else time.gmtime(entry.mtime)

@@ -1,8 +1,9 @@
 """`geo`: a variable by the client's address, or by an address in another variable (ngx_http_geo_module)."""
 
-import ipaddress
+from bisect import bisect
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from gateway.config.args import encode, number
 from gateway.config.schema import Arg, ConfigError, In, Merge, Place, Statement, block, many
@@ -10,11 +11,17 @@ from gateway.http.declared import Find, Lookup, declare, variable_name
 from gateway.http.message import Request
 from gateway.module import Build, Module
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+
+    Address = IPv4Address | IPv6Address
+    Network = IPv4Network | IPv6Network
+
+Span = tuple[int, int, bytes]  # first and last address (IPv4 as numbers) and value
 Warn = tuple[str, Place]
 
-NOBODY = ipaddress.IPv4Address("255.255.255.255")  # stands for what is no address (nginx's INADDR_NONE)
+NOBODY = "255.255.255.255"  # stands for what is no address (nginx's INADDR_NONE)
+NUMBER = 0xFFFFFFFF  # the same as a number
 KEPT = 4096  # addresses remembered per block; cleared when full
 
 
@@ -27,10 +34,11 @@ class Geo:
     place: Place
     ranges: bool = False
     recursive: bool = False
+    volatile: bool = False
     default: bytes | None = None
-    networks: dict[Network, bytes] = field(default_factory=dict)
-    spans: dict[tuple[int, int], bytes] = field(default_factory=dict)  # IPv4 as numbers, both ends included
-    proxies: list[Network] = field(default_factory=list)
+    networks: "dict[Network, bytes]" = field(default_factory=dict)
+    spans: list[Span] = field(default_factory=list)  # in order, without overlaps
+    proxies: "list[Network]" = field(default_factory=list)
     warnings: list[Warn] = field(default_factory=list)
 
 
@@ -57,6 +65,8 @@ def _enter(geo: Geo, entry: Statement) -> None:
         geo.ranges = True
     elif words == ("proxy_recursive",):
         geo.recursive = True
+    elif words == ("volatile",):
+        geo.volatile = True
     elif len(words) != 2:
         raise ConfigError("invalid number of the geo parameters")
     elif words[0] == "proxy":
@@ -75,11 +85,13 @@ def _duplicate(geo: Geo, what: str, value: str, old: bytes, place: Place) -> Non
     geo.warnings.append((f'duplicate {what}, value: "{value}", old value: "{old.decode()}"', place))
 
 
-def _network(geo: Geo, word: str, place: Place) -> Network:
+def _network(geo: Geo, word: str, place: Place) -> "Network":
     """An address or network; bits below the mask are cleared, with a warning. Raises ConfigError."""
+    from ipaddress import ip_interface  # 5 ms of start-up that only a configuration with a `geo` block pays
+
     address, slash, mask = word.partition("/")
     try:
-        given = ipaddress.ip_interface((address, number(mask)) if slash else word)
+        given = ip_interface((address, number(mask)) if slash else word)
     except ValueError:
         raise ConfigError(f'invalid network "{word}"') from None
     if given.ip != given.network.network_address:
@@ -99,21 +111,36 @@ def _enter_network(geo: Geo, first: str, second: str, place: Place) -> None:
 
 
 def _enter_span(geo: Geo, first: str, second: str, place: Place) -> None:
+    from ipaddress import IPv4Address
+
     word = second if first == "delete" else first
     low, dash, high = word.partition("-")
     try:
-        span = int(ipaddress.IPv4Address(low)), int(ipaddress.IPv4Address(high if dash else ""))
+        span = int(IPv4Address(low)), int(IPv4Address(high if dash else ""))
     except ValueError:
         raise ConfigError(f'invalid range "{word}"') from None
     if span[0] > span[1]:
         raise ConfigError(f'invalid range "{word}"')
+    at = bisect([known[0] for known in geo.spans], span[1])  # behind the last that may overlap
+    known = geo.spans[at - 1] if at else (-1, -1, b"")
+    same = known[:2] == span
     if first == "delete":
-        if geo.spans.pop(span, None) is None:
+        if same:
+            del geo.spans[at - 1]
+        else:
             geo.warnings.append((f'no address range "{word}" to delete', place))
         return
-    if span in geo.spans:
-        _duplicate(geo, f'range "{word}"', second, geo.spans[span], place)
-    geo.spans[span] = encode(second)
+    if same:
+        _duplicate(geo, f'range "{word}"', second, known[2], place)
+    new = (*span, encode(second))
+    if known[1] < span[0]:
+        geo.spans.insert(at, new)
+    elif known[0] <= span[0] and span[1] <= known[1]:
+        pieces = ((known[0], span[0] - 1, known[2]), new, (span[1] + 1, known[1], known[2]))
+        geo.spans[at - 1 : at] = [piece for piece in pieces if piece[0] <= piece[1]]
+    else:
+        ends = "-".join(str(IPv4Address(end)) for end in known[:2])
+        raise ConfigError(f'range "{word}" overlaps "{ends}"')
 
 
 @block
@@ -123,8 +150,8 @@ class Geos:
     geo: tuple[Geo, ...] = many(
         In.HTTP,
         Arg("[$address] $variable { … }", 1, 2, geo_argument, block=True),
-        "A variable by address: the longest matching network counts; after `ranges` the entries are ranges, of which the "
-        "shortest counts.",
+        "A variable by address: the longest matching network counts; after `ranges` the entries are ranges, "
+        "which split those around them.",
         merge=Merge.OWN,
     )
 
@@ -133,7 +160,7 @@ def defining(conf: Geos, build: Build) -> None:
     """Declare the variables."""
     lookups: dict[int, Lookup] = build.shared.setdefault("geo", {})
     for geo in conf.geo:
-        lookup = lookups[id(geo)] = Lookup(geo.name, volatile=True)
+        lookup = lookups[id(geo)] = Lookup(geo.name, volatile=geo.volatile)
         declare(build, geo.name, lookup.variable(), geo.place)
         for message, place in geo.warnings:
             build.warn(message, place)
@@ -146,7 +173,9 @@ def preparing(conf: Geos, build: Build) -> None:
 
 
 def _finding(geo: Geo, build: Build) -> Find:
-    source = _source(geo, build)
+    from ipaddress import ip_address
+
+    source, nobody = _source(geo, build), ip_address(NOBODY)
     search = _in_ranges(geo) if geo.ranges else _in_networks(geo)
     kept: dict[bytes, bytes] = {}
 
@@ -156,7 +185,7 @@ def _finding(geo: Geo, build: Build) -> Find:
         if value is None:
             if len(kept) >= KEPT:
                 kept.clear()
-            value = kept[text] = search(_address(text) or NOBODY)
+            value = kept[text] = search(_address(text) or nobody)
         return value
 
     return find
@@ -177,7 +206,7 @@ def _source(geo: Geo, build: Build) -> Find:
     return forwarded
 
 
-def _behind(address: bytes, chain: bytes, proxies: list[Network], *, recursive: bool) -> bytes:
+def _behind(address: bytes, chain: bytes, proxies: "list[Network]", *, recursive: bool) -> bytes:
     """The address that a trusted proxy speaks for: the last of X-Forwarded-For, or the last that is no proxy itself."""
     hops = [hop for hop in chain.replace(b" ", b",").split(b",") if hop]
     while hops and _trusted(address, proxies):
@@ -190,21 +219,23 @@ def _behind(address: bytes, chain: bytes, proxies: list[Network], *, recursive: 
     return address
 
 
-def _trusted(text: bytes, proxies: list[Network]) -> bool:
+def _trusted(text: bytes, proxies: "list[Network]") -> bool:
     address = _address(text)
     return address is not None and any(address in network for network in proxies if network.version == address.version)
 
 
-def _address(text: bytes) -> Address | None:
+def _address(text: bytes) -> "Address | None":
     """An address as text, IPv4 within IPv6 taken out; None if it is none."""
+    from ipaddress import ip_address
+
     try:
-        address = ipaddress.ip_address(text.decode("ascii").strip("[]"))
+        address = ip_address(text.decode("ascii").strip("[]"))
     except ValueError:
         return None
     return getattr(address, "ipv4_mapped", None) or address
 
 
-def _in_networks(geo: Geo) -> Callable[[Address], bytes]:
+def _in_networks(geo: Geo) -> "Callable[[Address], bytes]":
     tables: dict[int, dict[int, dict[int, bytes]]] = {4: {}, 6: {}}  # by version, prefix length, network
     for network, value in geo.networks.items():
         bits = network.max_prefixlen - network.prefixlen
@@ -212,7 +243,7 @@ def _in_networks(geo: Geo) -> Callable[[Address], bytes]:
     ordered = {version: sorted(table.items()) for version, table in tables.items()}
     default = geo.default or b""
 
-    def search(address: Address) -> bytes:
+    def search(address: "Address") -> bytes:
         key = int(address)
         for bits, networks in ordered[address.version]:
             value = networks.get(key >> bits)
@@ -223,13 +254,13 @@ def _in_networks(geo: Geo) -> Callable[[Address], bytes]:
     return search
 
 
-def _in_ranges(geo: Geo) -> Callable[[Address], bytes]:
-    spans = sorted(geo.spans.items(), key=lambda item: item[0][1] - item[0][0])
-    default = geo.default or b""
+def _in_ranges(geo: Geo) -> "Callable[[Address], bytes]":
+    spans, starts, default = geo.spans, [span[0] for span in geo.spans], geo.default or b""
 
-    def search(address: Address) -> bytes:
-        key = int(address) if address.version == 4 else -1
-        return next((value for (low, high), value in spans if low <= key <= high), default)
+    def search(address: "Address") -> bytes:
+        key = int(address) if address.version == 4 else NUMBER  # ranges are IPv4 only
+        at = bisect(starts, key)
+        return spans[at - 1][2] if at and key <= spans[at - 1][1] else default
 
     return search
 

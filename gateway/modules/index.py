@@ -49,7 +49,8 @@ def indexing(conf: Index, build: Build) -> Handler:
 def _judge_folder(request: Request, folder: bytes) -> None:
     """A folder that does not exist is 404, not an empty folder. Raises HttpError."""
     if not os.path.isdir(folder):
-        report(request, log.ERROR, f'"{_shown(folder)}" is not found (2: No such file or directory)')
+        if request.location.settings.log_not_found:
+            report(request, log.ERROR, f'"{_shown(folder)}" is not found (2: No such file or directory)')
         raise HttpError(404)
 
 

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gateway import log
+from gateway import log, syslog
 from gateway.config.args import bytes_of, duration, seconds_of
 from gateway.config.schema import ANYWHERE, Arg, ConfigError, In, Place, Statement, Text, block, directive, many
-from gateway.http.logline import ESCAPES, VARIABLES, formatting
+from gateway.http.logline import ESCAPES, PLAIN, Lookup, formatting
 from gateway.http.message import Logger, Request
-from gateway.module import Build, Module
-from gateway.syslog import SYSLOG, Syslog
+from gateway.module import Build, Module, Variable
+from gateway.syslog import SYSLOG
 
 BUFFER = 65536  # bytes: nginx's default where only gzip or flush asks for a buffer
 LEVEL = 1  # nginx's default of `gzip`: fastest
@@ -180,7 +180,7 @@ def _into_file(target: Target) -> Sink:
 
 
 def _into_syslog(target: Target) -> Sink:
-    server = Syslog.parse(target.path)
+    server = syslog.server(target.path)
     return lambda _request, line: server.send(line)
 
 
@@ -227,6 +227,16 @@ def _check(conf: Log, _level: object) -> None:
             raise ConfigError(f'unknown log format "{target.format}"', target.place)
 
 
+def _prepare(conf: Log, build: Build) -> None:
+    """A mistake in a format is one even if no log uses it."""
+    for item in conf.log_format:
+        formatting(item.text, item.escape, _lookup(build, item.text.place), b"")
+
+
+def _lookup(build: Build, place: Place | None) -> Lookup:
+    return lambda name: build.variable(name, place).get
+
+
 def _agree(target: Target, build: Build) -> None:
     known = build.shared.setdefault(Target, {})
     first = known.setdefault(target.path, target)
@@ -259,7 +269,8 @@ def logging(conf: Log, build: Build) -> Logger | None:
 
 
 def _one(target: Target, wanted: Format, conf: Log, build: Build) -> Logger:
-    line = formatting(wanted.text, wanted.escape, build, b"" if target.path.startswith(SYSLOG) else b"\n")
+    end = b"" if target.path.startswith(SYSLOG) else b"\n"
+    line = formatting(wanted.text, wanted.escape, _lookup(build, wanted.text.place), end)
     sink = _sink(target, conf, build)
     if target.condition is None:
         return lambda request: sink(request, line(request))
@@ -281,4 +292,6 @@ def _standard(prefix: str) -> tuple[Target, ...]:
     return ()
 
 
-module = Module(name="log", conf=Log, check=_check, logger=logging, variables=VARIABLES)
+VARIABLES = {name: Variable(get) for name, get in PLAIN.items() if name != "remote_addr"}
+
+module = Module(name="log", conf=Log, check=_check, prepare=_prepare, logger=logging, variables=VARIABLES)

@@ -19,7 +19,6 @@ from gateway.config.schema import (
     Level,
     Merge,
     Statement,
-    Text,
     block,
     directive,
     many,
@@ -29,9 +28,10 @@ from gateway.module import Build, Module, Phase
 
 if TYPE_CHECKING:
     from gateway.lua.bridge import Local
-    from gateway.lua.hooks import Code, Setting
+    from gateway.lua.hooks import Code
     from gateway.lua.runtime import LuaSite
 
+_REWRITE, _ACCESS, _CONTENT_PHASE = 4, 5, 6  # bridge.REWRITE and so on, which importing would load
 _LONGEST_NAME = 59  # LUA_IDSIZE - 1
 _SITE = "lua"  # key of Build.shared
 _HOOK = ANYWHERE | In.IF_LOCATION
@@ -346,39 +346,28 @@ def _scripts(slot: str, phase: int) -> Callable[[Lua, Build], Handler | None]:
 
 def rewriting(conf: Lua, build: Build) -> Handler | None:
     """What is left of set_by_lua, then rewrite_by_lua."""
-    from gateway.lua.bridge import REWRITE
-
-    program = _program(conf, build)
-    script = _scripts("rewrite_by_lua", REWRITE)(conf, build)
-    if program is None:
+    script = _scripts("rewrite_by_lua", _REWRITE)(conf, build)
+    items = _settings_above(build.level)
+    if not items:
         return script
-
-    def rewrite(request: Any) -> Any:
-        program.run(request)
-        return script(request) if script is not None else None
-
-    return rewrite
-
-
-def _program(conf: Lua, build: Build) -> Any:
-    found: list[tuple[Level, Item[Script]]] = []
-    level: Level | None = build.level
-    while level is not None and level.context in (In.LOCATION, In.IF_LOCATION, In.SERVER, In.IF_SERVER, In.LIMIT_EXCEPT):
-        if level is build.level or level.context is In.SERVER or build.level.context is In.IF_LOCATION:
-            found[:0] = [(level, item) for item in level.values.get((Lua, "set_by_lua"), ())]
-        level = level.parent
-    if not found:
-        return None
     from gateway.lua.hooks import Program, Setting
 
-    site = _site(conf, build)
-    settings: list[Setting] = [
-        Setting(item.value.variable, _code(item.value, build), tuple(build.text(Text(word)) for word in item.value.arguments))
-        for _, item in found
+    settings = [
+        Setting(item.value.variable, _code(item.value, build), tuple(build.text(word) for word in item.value.arguments))
+        for item in items
     ]
-    program = Program(site, _local(conf, build), tuple(settings), build.settings)
-    site.programs[id(build.settings)] = program
-    return program
+    return Program(_site(conf, build), _local(conf, build), tuple(settings), script)
+
+
+def _settings_above(start: Level) -> list[Item[Script]]:
+    """The set_by_lua of a level, of its server, and of the location around an `if`, outermost first."""
+    found: list[Item[Script]] = []
+    level: Level | None = start
+    while level is not None and level.context is not In.HTTP:
+        if level is start or level.context is In.SERVER or start.context is In.IF_LOCATION:
+            found[:0] = level.values.get((Lua, "set_by_lua"), ())
+        level = level.parent
+    return found
 
 
 def filtering(conf: Lua, build: Build) -> Filter | None:
@@ -416,7 +405,6 @@ def start(shared: Any) -> None:
         shared["lua hooks"].start_worker(site)
 
 
-_ACCESS, _CONTENT_PHASE = 5, 6  # bridge.ACCESS and CONTENT, which importing would load
 
 module = Module(
     name="lua",

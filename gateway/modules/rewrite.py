@@ -195,6 +195,8 @@ def _run(steps: tuple[Step, ...], request: Request) -> str | Response | None:
         result = step(request)
         if result is not None:
             if result is not CHANGED:
+                if result is BREAK and changed is not None:
+                    request.valid_location = False
                 return result
             changed = CHANGED
     return changed
@@ -267,6 +269,9 @@ def _rewriting(rule: Rule, conf: Rewrite, build: Build) -> Step:
         if not search(request, request.uri):
             return None
         request.internal = True
+        request.unparsed = False
+        if after is BREAK:
+            request.valid_location = False
         uri, request.args = substitution.target(request)
         if logged:
             report(request, log.NOTICE, f'rewritten data: "{_shown(uri)}", args: "{_shown(request.args)}"')

@@ -1,5 +1,6 @@
 """`try_files`: the first file that exists is served, else the last argument decides (ngx_http_try_files_module)."""
 
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -9,10 +10,11 @@ from gateway import log
 from gateway.config.args import number
 from gateway.config.schema import Arg, ConfigError, In, Merge, Statement, Text, block, directive
 from gateway.http.message import Handler, HttpError, Outcome, Redirect, Request
-from gateway.http.paths import folder
+from gateway.http.paths import BELOW_ALIAS, alias, folder
 from gateway.http.report import report
 from gateway.module import Build, Module, Phase
 
+MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 Path = Callable[[Request], bytes]
 
 
@@ -59,8 +61,8 @@ def trying(conf: TryFiles, build: Build) -> Handler | None:
     if tries is None:
         return None
     names = [(_named(text, build), is_folder) for text, is_folder in tries.names]
-    base, aliased = folder(build), build.settings.alias is not None
-    prefix = build.location_prefix if aliased and not build.location_is_pattern else b""
+    base, aliased = folder(build), alias(build)
+    settle = _settling(aliased)
     last, named, status = _named(tries.last, build), tries.last.raw.startswith("@"), tries.status
 
     def try_files(request: Request) -> Outcome:
@@ -68,10 +70,7 @@ def trying(conf: TryFiles, build: Build) -> Handler | None:
         for name, is_folder in names:
             value = name(request)
             if _kind(request, root + value) is is_folder:
-                if not aliased:
-                    request.uri = value
-                elif prefix:
-                    request.uri = prefix + value
+                settle(request, value, is_folder)
                 return None
         if status:
             raise HttpError(status)
@@ -84,12 +83,27 @@ def trying(conf: TryFiles, build: Build) -> Handler | None:
     return try_files
 
 
+def _settling(aliased: tuple[Text, bytes | None] | None) -> Callable[[Request, bytes, bool], None]:
+    """Make the name that was found the request's URI."""
+
+    def settle(request: Request, value: bytes, is_folder: bool) -> None:
+        if aliased is None:
+            request.uri = value
+        elif aliased[1] is not None:
+            request.uri = aliased[1] + value
+        elif not is_folder:
+            request.uri = value
+            request.keep(BELOW_ALIAS, True)
+
+    return settle
+
+
 def _named(text: Text, build: Build) -> Path:
     """A name to add to the root. With `alias` nginx takes the location's prefix off names that have variables."""
-    value = build.text(text)
-    prefix = build.location_prefix
-    if build.settings.alias is None or build.location_is_pattern or value.constant is not None:
+    value, aliased = build.text(text), alias(build)
+    if aliased is None or aliased[1] is None or value.constant is not None:
         return value
+    prefix = aliased[1]
     return lambda request: value(request).removeprefix(prefix)
 
 
@@ -97,9 +111,11 @@ def _kind(request: Request, path: bytes) -> bool | None:
     """True for a folder, False for anything else that exists, None for nothing."""
     try:
         return stat.S_ISDIR(os.stat(path).st_mode)
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+    except ValueError:  # a NUL
         return None
     except OSError as error:
+        if error.errno in MISSING:
+            return None
         name = path.decode("utf-8", "surrogateescape")
         report(request, log.CRIT, f'stat() "{name}" failed ({error.errno}: {error.strerror})')
         return None

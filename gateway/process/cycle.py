@@ -6,6 +6,7 @@ logged.
 
 import contextlib
 import os
+import resource
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -50,8 +51,21 @@ def judge(loaded: build.Loaded, options: Options) -> Cycle:
     main, events = settings_of.read(loaded.root)
     if not main.pid:
         main.pid = default_pid(options.paths.prefix)
+    check_connections(events, main, len(loaded.site.listens))
     errors = tuple(merged(Http, loaded.root).error_log) or (log.Spec(options.error_log, log.ERROR),)
     return Cycle(loaded.site, main, events, user(main), errors)
+
+
+def check_connections(events: Events, main: Main, sockets: int) -> None:
+    """Whether a worker can have as many connections as it may. Raises ConfigError if it could not even listen."""
+    if events.worker_connections < sockets:
+        said = f"{events.worker_connections} worker_connections are not enough for {sockets} listening sockets"
+        raise ConfigError(said)
+    limit = main.worker_rlimit_nofile or resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if 0 <= limit < events.worker_connections:
+        log.main.write(
+            log.WARN, f"{events.worker_connections} worker_connections exceed open file resource limit: {limit}"
+        )
 
 
 def open_logs(cycle: Cycle) -> log.ErrorLog:

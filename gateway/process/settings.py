@@ -104,6 +104,12 @@ def _pool(statement: Statement) -> tuple[str, ...]:
     return statement.args
 
 
+def _connections(statement: Statement) -> int:
+    if not statement.args[0].isdigit():
+        raise ConfigError(f'invalid number "{statement.args[0]}"', statement.place)
+    return int(statement.args[0])
+
+
 def _event_type(statement: Statement) -> str:
     if statement.args[0] != "epoll":
         raise ConfigError(f'invalid event type "{statement.args[0]}"', statement.place)
@@ -180,7 +186,9 @@ class Main:
 class Events:
     """How a worker processes connections."""
 
-    worker_connections: int = directive(In.EVENTS, integer(0, 2**31), 512, "Connections a worker may have open.")
+    worker_connections: int = directive(
+        In.EVENTS, Arg("number", 1, 1, _connections), 512, "Connections a worker may have open."
+    )
     use: str = directive(In.EVENTS, Arg("epoll", 1, 1, _event_type), "epoll", "The event method.", idle=_LIBUV)
     multi_accept: bool = directive(In.EVENTS, flag(), False, "Accept all waiting connections at once.", idle=_LIBUV)
     accept_mutex: bool = directive(In.EVENTS, flag(), False, "Accept in turn.", idle=_NO_MUTEX)

@@ -3,7 +3,6 @@
 Source: ngx_http_upstream_next, ngx_http_upstream_test_next; https://nginx.org/en/docs/http/ngx_http_proxy_module.html.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -11,13 +10,12 @@ from gateway import log
 from gateway.http.body import RequestBody
 from gateway.http.flow import Wait
 from gateway.http.message import ClientGone, HttpError, Request
-from gateway.http.report import report
+from gateway.http.report import UPSTREAM, report
 from gateway.upstream.balance import Peer, Tried
-from gateway.upstream.client import Exchange, Link, UpstreamError, connect, run
+from gateway.upstream.client import Exchange, Link, UpstreamError
+from gateway.upstream.connecting import connect, run
 from gateway.upstream.pool import Group
 
-TRIES = "upstream tries"  # the note that holds a request's exchanges, for $upstream_…
-URL = "upstream url"  # the note that holds what error-log lines show as "upstream"
 _BLOCK = 65536  # bytes of a request body sent at a time
 _NOT_IDEMPOTENT = (b"POST", b"LOCK", b"PATCH")
 _STATUSES = {403, 404, 429, 500, 502, 503, 504}
@@ -41,70 +39,69 @@ class Conduct:
     ignore_client_abort: bool = False
 
 
-async def answered(request: Request, group: Group, conduct: Conduct, uri: bytes, data: bytes, body: Body) -> Exchange:
+async def answered(
+    request: Request, group: Group, conduct: Conduct, uri: bytes, data: bytes, body: Body, *, bodiless: bool
+) -> Exchange:
     """Send a request (`data`: its head) to one server after the other; returns the exchange whose head has come.
 
+    `bodiless`: the answer has no body (the method sent is HEAD).
     Raises HttpError 502 or 504 when none answers, ClientGone when the client leaves.
     """
-    peer_connection: Any = request.main.peer
-    now = peer_connection.service.now
-    begun = now()
-    tries = len(group.peers)
-    if conduct.next_tries:
-        tries = min(tries, conduct.next_tries)
+    service: Any = request.main.peer.service  # type: ignore[attr-defined]
+    request.main.peer.abort_on_eof = not conduct.ignore_client_abort  # type: ignore[attr-defined]
+    now = service.now
+    ends = now() + conduct.next_timeout if conduct.next_timeout else 0.0
+    tries = group.tries(conduct.next_tries)
     tried: Tried = set()
-    peer_connection.abort_on_eof = not conduct.ignore_client_abort
     while True:
         peer = group.pick(request, tried, now())
         if peer is None:
-            _no_live(request, group, conduct, uri)
+            raise _no_live(request, group, conduct, uri)
         tried.add(peer)
-        exchange = _exchange(request, peer, conduct, now())
         link = group.take(peer)
         cached = link is not None
+        exchange = _exchange(request, peer, conduct, bodiless, now())
         try:
             if link is None:
-                link = await connect(group, peer, peer_connection.service, conduct.connect_timeout)
+                link = await connect(group, peer, service, conduct.connect_timeout)
                 exchange.connect_time = now() - exchange.started
             else:
                 exchange.connect_time = 0.0
             _begin(exchange, link, data, body)
             head = await exchange.answer()
         except UpstreamError as error:
-            sent = exchange.sent > 0
-            exchange.status = 504 if error.kind == "timeout" else 502
-            _failed(request, group, peer, exchange, error, conduct, uri, now())
+            _failed(request, group, peer, exchange, error, conduct, uri)
+            # nginx gives a stale kept connection's server another try
             tries = 1 if cached and error.kind == "error" else _left(group, tries)
-            late = bool(conduct.next_timeout) and now() - begun >= conduct.next_timeout
-            if not tries or late or not _may_repeat(request, conduct, error.kind, sent, body):
+            kind, sent = error.kind, exchange.sent > 0
+            if not tries or (ends and now() >= ends) or not _may_repeat(request, conduct, kind, sent, body):
                 raise HttpError(exchange.status) from None
             continue
-        except BaseException:
-            _abandon(exchange, peer)
+        except BaseException as error:
+            _abandon(request, exchange, peer, error)
             raise
-        kind = f"http_{head.status}"
-        if head.status in _STATUSES and tries > 1 and _may_repeat(request, conduct, kind, True, body):
-            if not (conduct.next_timeout and now() - begun >= conduct.next_timeout):
-                exchange.close()
-                if head.status not in (403, 404):
-                    peer.failed(now())
-                tries -= 1
-                continue
-        peer.worked()
-        return exchange
+        if tries < 2 or head.status not in _STATUSES or (ends and now() >= ends):
+            break
+        if not _may_repeat(request, conduct, f"http_{head.status}", True, body):
+            break
+        exchange.close()
+        if head.status not in (403, 404):
+            peer.failed(now())
+        tries -= 1
+    peer.worked()
+    return exchange
 
 
-def _exchange(request: Request, peer: Peer, conduct: Conduct, now: float) -> Exchange:
+def _exchange(request: Request, peer: Peer, conduct: Conduct, bodiless: bool, now: float) -> Exchange:
     peer.conns += 1
     exchange = Exchange(peer.name, now)
     exchange.read_timeout, exchange.send_timeout = conduct.read_timeout, conduct.send_timeout
     exchange.head_limit, exchange.room = conduct.head_limit, conduct.room
-    exchange.bodiless = request.method == b"HEAD"
-    notes = request.notes
-    if notes is None:
-        request.notes = {TRIES: [exchange]}
+    exchange.bodiless, exchange.request = bodiless, request
+    if request.tries is None:
+        request.tries = [exchange]
     else:
-        notes.setdefault(TRIES, []).append(exchange)
+        request.tries.append(exchange)
     return exchange
 
 
@@ -128,12 +125,13 @@ def _failed(
     error: UpstreamError,
     conduct: Conduct,
     uri: bytes,
-    now: float,
 ) -> None:
+    now = request.main.peer.service.now()  # type: ignore[attr-defined]
+    exchange.status = 504 if error.kind == "timeout" else 502
     if exchange.response_time < 0:  # no connection was had
         exchange.response_time = now - exchange.started
         peer.conns -= 1
-    request.keep(URL, conduct.scheme + peer.name + _shown(uri))
+    request.keep(UPSTREAM, conduct.scheme + peer.name + _shown(uri))
     report(request, log.ERROR, str(error))
     if group.single is None and peer.failed(now):
         report(request, log.WARN, f"upstream server temporarily disabled {_doing(exchange)}")
@@ -147,22 +145,26 @@ def _shown(uri: bytes) -> bytes:
     return uri if uri.startswith(b"/") else b"/" + uri
 
 
-def _no_live(request: Request, group: Group, conduct: Conduct, uri: bytes) -> Any:
+def _no_live(request: Request, group: Group, conduct: Conduct, uri: bytes) -> HttpError:
     exchange = Exchange(group.name, 0.0)
     exchange.status, exchange.response_time = 502, 0.0
-    request.keep(TRIES, [*request.note(TRIES, ()), exchange])
-    request.keep(URL, conduct.scheme + group.name + _shown(uri))
+    request.tries = [*(request.tries or ()), exchange]
+    request.keep(UPSTREAM, conduct.scheme + group.name + _shown(uri))
     report(request, log.ERROR, "no live upstreams while connecting to upstream")
-    raise HttpError(502)
+    return HttpError(502)
 
 
-def _abandon(exchange: Exchange, peer: Peer) -> None:
-    """The client has left: leave the server too, at once."""
-    exchange.status = exchange.status or 499
-    if exchange.link is None and exchange.response_time < 0:
+def _abandon(request: Request, exchange: Exchange, peer: Peer, error: BaseException) -> None:
+    """The client has left, or its body is at fault: leave the server too, at once."""
+    connecting = exchange.link is None and exchange.response_time < 0
+    if connecting:
         peer.conns -= 1
-        exchange.response_time = 0.0
+        exchange.response_time = request.main.peer.service.now() - exchange.started  # type: ignore[attr-defined]
     exchange.close()
+    if isinstance(error, ClientGone) and error.status == 499:
+        what = "epoll_wait() reported that client prematurely closed connection, so upstream connection is closed too"
+        doing = "while connecting to upstream" if connecting else "while sending request to upstream"
+        report(request, log.INFO, f"{what} {doing}")
 
 
 def _begin(exchange: Exchange, link: Link, data: bytes, body: Body) -> None:
@@ -248,13 +250,3 @@ class Tunnel:
     def close(self) -> None:
         """The tunnel is over."""
         self.exchange.close()
-
-
-def report_gone(request: Request, gone: ClientGone) -> None:
-    """nginx's line for a client that leaves while its upstream is waited for."""
-    if gone.status == 499:
-        what = "epoll_wait() reported that client prematurely closed connection, so upstream connection is closed too"
-        report(request, log.INFO, f"{what} while sending request to upstream")
-
-
-Reporter = Callable[[str], None]

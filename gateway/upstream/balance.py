@@ -115,6 +115,8 @@ def ip_hash(peers: Sequence[Peer], key: bytes, tried: Tried, now: float) -> Peer
 
 def hashed(peers: Sequence[Peer], key: bytes, tried: Tried, now: float) -> Peer | None:
     """`hash key`: the hash modulo the weights, hashed again while the server found is not usable."""
+    if not key or len(peers) < 2:
+        return round_robin(peers, key, tried, now)
     value = 0
     for count in range(_REHASHES + 1):
         start = crc32(b"%d" % count) if count else 0
@@ -141,6 +143,8 @@ def consistent(peers: Sequence[Peer]) -> Method:
     places = [place for place, _server in ring]
 
     def method(among: Sequence[Peer], key: bytes, tried: Tried, now: float) -> Peer | None:
+        if not key or len(among) < 2:
+            return round_robin(among, key, tried, now)
         start = bisect_left(places, crc32(key))
         for step in range(min(len(ring), _REHASHES + 1)):
             server = ring[(start + step) % len(ring)][1]

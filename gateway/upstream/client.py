@@ -6,18 +6,20 @@ resumed inside `data_received`. No Task, Future or timer belongs to a request; t
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
 from typing import Any
 
+from gateway import log
 from gateway.http.chunked import ChunkedDecoder, ChunkError
 from gateway.http.flow import Flow, Wait
 from gateway.http.headers import HeaderError
+from gateway.http.message import Request
+from gateway.http.report import report
 from gateway.http.wire_response import ResponseHead, ResponseParser
 from gateway.upstream.balance import Peer
 from gateway.upstream.pool import Group
 
 PARSER = ResponseParser()
-_TIMED_OUT = "upstream timed out (110: Connection timed out)"
+TIMED_OUT = "upstream timed out (110: Connection timed out)"
 _CLOSED = "upstream prematurely closed connection"
 
 
@@ -112,7 +114,7 @@ class Link(asyncio.Protocol):
         exchange = self.exchange
         self.close()
         if exchange is not None:
-            exchange.fail(UpstreamError("timeout", f"{_TIMED_OUT} {exchange.doing()}"))
+            exchange.fail(UpstreamError("timeout", f"{TIMED_OUT} {exchange.doing()}"))
 
     # what others ask
 
@@ -155,11 +157,11 @@ class Exchange:
         "header_time",
         "length",
         "link",
-        "note",
         "peer_name",
         "read_timeout",
         "received",
         "refused",
+        "request",
         "response_time",
         "room",
         "send_timeout",
@@ -178,7 +180,7 @@ class Exchange:
         self.status = 0
         self.received = self.sent = 0
         self.length = 0  # bytes of body read: $upstream_response_length
-        self.note: Callable[[str], None] | None = None  # told of what is odd but no error
+        self.request: Request | None = None  # for the log
         # limits
         self.read_timeout = self.send_timeout = 60.0
         self.head_limit = 4096
@@ -416,8 +418,9 @@ class Exchange:
         link, head = self.link, self.head
         if link is None or head is None or link.closed:
             return
-        if extra and self.note is not None:
-            self.note('upstream sent more data than specified in "Content-Length" header while reading upstream')
+        if extra and self.request is not None:
+            message = 'upstream sent more data than specified in "Content-Length" header while reading upstream'
+            report(self.request, log.WARN, message)
         self._conclude(link)
         now = link.now()
         keep = not (extra or head.close or self._left < 0 or self.sender is not None or link.writing_paused)
@@ -432,68 +435,3 @@ class Exchange:
         self.response_time = link.now() - self.started
         link.exchange = self.link = None
         link.peer.conns -= 1
-
-
-class Connecting:
-    """A connection being made, with its time-out (see `Deadlines`)."""
-
-    __slots__ = ("deadline", "flow", "wait")
-
-    def __init__(self, deadline: float) -> None:
-        self.deadline = deadline
-        self.wait = Wait()
-        self.flow: Flow | None = None
-
-    def expired(self) -> None:
-        """It took too long."""
-        self.wait.fail(UpstreamError("timeout", f"{_TIMED_OUT} while connecting to upstream"))
-        if self.flow is not None:
-            self.flow.throw(TimeoutError())
-
-
-async def connect(group: Group, peer: Peer, service: Any, timeout: float) -> Link:
-    """Connect to a server. Raises UpstreamError."""
-    making = Connecting(service.now() + timeout)
-    service.deadlines.add(making)
-    try:
-        making.flow = run(_connect(making, group, peer, service))
-        link: Link = await making.wait
-        return link
-    finally:
-        service.deadlines.discard(making)
-        if not making.wait.settled and making.flow is not None:
-            making.flow.throw(TimeoutError())
-
-
-async def _connect(making: Connecting, group: Group, peer: Peer, service: Any) -> None:
-    loop = service.loop
-
-    def link() -> Link:
-        return Link(group, peer, service)
-
-    try:
-        if peer.path:
-            _transport, made = await loop.create_unix_connection(link, peer.path)
-        else:
-            _transport, made = await loop.create_connection(link, peer.host, peer.port)
-    except OSError as error:
-        reason = f"({error.errno}: {os.strerror(error.errno)})" if error.errno else f"({error})"
-        making.wait.fail(UpstreamError("error", f"connect() failed {reason} while connecting to upstream"))
-        return
-    if making.wait.settled:
-        made.close()
-    else:
-        making.wait.done(made)
-
-
-def run(coroutine: Coroutine[Any, Any, None]) -> Flow | None:
-    """Step a coroutine that runs beside the request; returns what is left of it."""
-    try:
-        first = coroutine.send(None)
-    except StopIteration:
-        return None
-    return Flow(coroutine, first, _finished)
-
-
-def _finished(_error: BaseException | None) -> None:
-    """Whoever runs beside a request tells it of its errors itself."""

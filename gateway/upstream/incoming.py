@@ -72,7 +72,7 @@ class AnswerPlan:
         response.conditional = False
         response.fields = [*made.fields]
         if made.rewritable and self.rewriter is not None:
-            response.fields = self.rewriter.rewritten(request, response.fields)
+            self.rewriter.rewritten(request, response)
         if made.directed:
             self._obey(request, response, head)
         return response

@@ -14,14 +14,16 @@ if TYPE_CHECKING:
     from gateway.upstream.client import Link
 
 
+GROUPS = "upstream groups"  # in a site's shared state: lower-case name, or (host, port) of an implicit one, to Group
+
+
 @dataclass(slots=True, eq=False)
 class Group:
     """The servers behind one name."""
 
     name: bytes
     peers: list[Peer]
-    port: int = 0  # of an implicit upstream (a host in proxy_pass); 0 for an `upstream` block
-    explicit: bool = False
+    explicit: bool = False  # an `upstream` block, not a host in proxy_pass
     method: Method = round_robin
     key: Callable[[Request], bytes] | None = None  # what the method hashes
     keepalive: int = 0  # idle connections kept; 0: none
@@ -50,6 +52,11 @@ class Group:
         if peer is None and self.backup:
             peer = round_robin(self.backup, key, tried, now)
         return peer
+
+    def tries(self, most: int) -> int:
+        """How many servers a request may try; `most` 0: no limit of the location's."""
+        usable = sum(not peer.down for peer in self.peers)
+        return min(usable, most) if most else usable
 
     def take(self, peer: Peer) -> "Link | None":
         """An idle connection to a server, the one used last."""

@@ -7,7 +7,7 @@ https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_redirect.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.http.message import Fields, Request
+from gateway.http.message import Request, Response
 from gateway.module import Compiled
 from gateway.pattern import Pattern
 
@@ -21,7 +21,7 @@ class Rule:
 
     match: Compiled | Pattern
     replacement: Compiled
-    whole: bool = False  # compare the whole value, in any case, without its leading dot
+    whole: bool = False  # a domain: the whole value is compared, in any case
 
     def apply(self, request: Request, value: bytes) -> bytes | None:
         """The new value, None if the rule does not hold."""
@@ -35,8 +35,10 @@ class Rule:
             return self.replacement(request)
         wanted = self.match(request)
         if self.whole:
-            same = value.removeprefix(b".").lower() == wanted.removeprefix(b".").lower()
-            return self.replacement(request).removeprefix(b".") if same else None
+            # nginx compares without leading dots, and the value keeps its own
+            dot = b"." if value.startswith(b".") else b""
+            same = value[len(dot) :].lower() == wanted.removeprefix(b".").lower()
+            return dot + self.replacement(request).removeprefix(b".") if same else None
         return self.replacement(request) + value[len(wanted) :] if value.startswith(wanted) else None
 
 
@@ -72,9 +74,17 @@ class Rewriter:
     paths: tuple[Rule, ...] = ()
     flags: tuple[FlagRule, ...] = ()
 
-    def rewritten(self, request: Request, fields: Fields) -> Fields:
-        """The headers with their values rewritten."""
-        return [(name, self._value(request, name.lower(), value)) for name, value in fields]
+    def rewritten(self, request: Request, response: Response) -> None:
+        """Rewrite the values of an answer's headers."""
+        fields = [(name, self._value(request, name.lower(), value)) for name, value in response.fields]
+        for index, (name, value) in enumerate(fields):
+            # what was rewritten into a path is made absolute, and then stands where our own Location does
+            relative = value.startswith(b"/") and value != response.fields[index][1]
+            if relative and name.lower() == b"location" and request.location.settings.absolute_redirect:
+                response.location = value
+                del fields[index]
+                break
+        response.fields = fields
 
     def _value(self, request: Request, lower: bytes, value: bytes) -> bytes:
         if lower == b"location":

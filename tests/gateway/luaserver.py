@@ -114,8 +114,7 @@ def serving(root: Path, server: str, http: str = "") -> Iterator[Server]:
         loop.call_soon_threadsafe(service.close)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(5)
-        loop.run_until_complete(asyncio.sleep(0))
-        loop.run_until_complete(loop.shutdown_asyncgens())
+        assert not thread.is_alive(), "the loop does not stop"
         sock.close()
         loop.close()
         log.files.begin()

@@ -22,7 +22,7 @@ def verdict(folder: Path, text: str, extra: str = "") -> str | None:
     done = subprocess.run([*command, "-g", extra] if extra else command, capture_output=True, timeout=10, check=False)
     found = re.search(rb"\[emerg\] (?:\d+#\d+: )?(.*)", done.stderr)
     assert found is not None or done.returncode == 0, done.stderr
-    return found[1].decode() if found is not None else None
+    return found[1].decode("utf-8", "surrogateescape") if found is not None else None
 
 
 def whole(folder: Path, http: str, logs: str = "") -> str:

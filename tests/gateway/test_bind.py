@@ -1,5 +1,6 @@
 """Binding: nginx's judgements in nginx's words, with real nginx as the judge."""
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ class Rows:
     gzip_proxied: frozenset[str] = directive(ANYWHERE, bits("any", "expired"), frozenset(), "-")
     keepalive_requests: int = directive(ANYWHERE, integer(), 1000, "-")
     root: str = directive(ANYWHERE, string(), "html", "-")
+    server_name: tuple[tuple[str, ...], ...] = many(In.SERVER, strings(1), "-")
     types: dict[str, str] = directive(ANYWHERE, Arg("{ }", 0, 0, entries, block=True), {}, "-")
     aio: str = directive(ANYWHERE, string(), "off", "-", idle="a reason")
 
@@ -174,3 +176,43 @@ def test_mistakes_as_nginx(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         bound(tmp_path, text)
     assert str(caught.value) == verdict(tmp_path, text)
+
+
+PIECES = [
+    "a",
+    "b1",
+    "{",
+    "}",
+    ";",
+    " ",
+    "\n",
+    '"',
+    "'",
+    "\\",
+    "$",
+    "${",
+    "#",
+    "(",
+    ")",
+    "\t",
+    "a;",
+    '"x"',
+    "'y'",
+    "\r\n",
+    "} ",
+]
+
+
+@needs_nginx
+@pytest.mark.parametrize("seed", range(40))
+def test_random_text_as_nginx(tmp_path: Path, seed: int) -> None:
+    """Both find the same first mistake, or none, in a handful of characters that mean something."""
+    draw = random.Random(seed)
+    name = "".join(draw.choices(PIECES, k=draw.randint(1, 14)))
+    text = f"events {{ }}\nhttp {{ server {{ server_name x {name}{draw.choice(['', '; } }', ' } }', ';'])}"
+    try:
+        bound(tmp_path, text)
+        said = None
+    except ConfigError as error:
+        said = str(error)
+    assert said == verdict(tmp_path, text), text

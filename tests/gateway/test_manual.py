@@ -44,7 +44,23 @@ def test_entries() -> None:
     assert "- Syntax: `delta name { a b; }`\n- Default: none" in text
     assert "- Syntax: `eta { … }`" in text
     assert "- Syntax: `theta;`" in text
+    assert "Modules: [one](#one), [two](#two).\n" in text
     assert "## no" not in text
+
+
+def test_sizes_have_units() -> None:
+    @block
+    class Sizes:
+        large: int = directive(In.HTTP, size(), 2 << 20, "-")
+        small: int = directive(In.HTTP, size(), 4096, "-")
+        odd: int = directive(In.HTTP, size(), 1000, "-")
+
+    text = manual([Chapter("sizes", "-", (Sizes,))])
+    assert [line for line in text.splitlines() if "Default" in line] == [
+        "- Default: `large 2m;`",
+        "- Default: `odd 1000;`",
+        "- Default: `small 4k;`",
+    ]
 
 
 def test_chapters() -> None:

@@ -241,6 +241,13 @@ def test_errors_of_the_framework_have_the_same_shape(http: FlaskClient) -> None:
     assert error(wrong, 405)["code"] == "method_not_allowed" and "POST" in wrong.headers["Allow"]
 
 
+def test_no_request_writes_its_own_lines_into_the_log(http: FlaskClient, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "inference"):
+        http.get("/a%0a2026-01-01 [INFO] forged")
+        say(http, **{"x\nforged": 1})
+    assert caplog.messages and not any("\n" in line for line in caplog.messages)
+
+
 def test_request_ids_are_kept_where_they_are_harmless(http: FlaskClient) -> None:
     assert http.get("/healthz", headers={"X-Request-Id": "abc-1"}).headers["X-Request-Id"] == "abc-1"
     assert http.get("/healthz", headers={"X-Request-Id": "a b"}).headers["X-Request-Id"] != "a b"

@@ -1,7 +1,6 @@
 """Shows what a server answers to cases: python -m tests.parity [--tengine|--both] CASE..."""
 
 import argparse
-import difflib
 import sys
 import tempfile
 from pathlib import Path
@@ -30,11 +29,7 @@ def main() -> int:
             folder = Path(place)
             if options.both:
                 expected, got = run.both(read, nginx or "", folder)
-                lines = list(
-                    difflib.unified_diff(
-                        "".join(expected).splitlines(), "".join(got).splitlines(), "nginx", "tengine", lineterm="", n=6
-                    )
-                )
+                lines = run.difference(expected, got)
                 differing += bool(lines)
                 print(f"##### {path}: {'differs' if lines else 'same'}", *lines, sep="\n")
             else:

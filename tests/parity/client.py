@@ -176,17 +176,23 @@ def converse(port: int, exchange: Exchange, fill: Fill) -> Talk:
     expected = exchange.expect or max(1, len(talk.methods))
     while finals(talk) < expected and read_message(talk):
         pass
+    if announced(talk) or talk.ended:
+        settle([talk])  # at once: nginx logs such a request when its connection is gone
     return talk
+
+
+def announced(talk: Talk) -> bool:
+    """Whether the last answer says that the connection ends with it."""
+    return bool(talk.messages) and (CLOSING.search(talk.messages[-1].head) is not None or not talk.messages[-1].head)
 
 
 def settle(talks: list[Talk]) -> None:
     """Wait until every connection that should end has ended, and give the others a moment to end by surprise."""
     grace = time.monotonic() + GRACE
     for talk in talks:
-        announced = bool(talk.messages) and (
-            CLOSING.search(talk.messages[-1].head) is not None or not talk.messages[-1].head
-        )
-        deadline = time.monotonic() + PATIENCE / 2 if announced else grace
+        if talk.sock.fileno() < 0:
+            continue
+        deadline = time.monotonic() + PATIENCE / 2 if announced(talk) else grace
         late = talk.late
         while receive(talk, deadline):
             pass

@@ -1,5 +1,6 @@
 """Runs a case on one server or on both and returns the transcripts."""
 
+import difflib
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -81,3 +82,9 @@ def mainline(case: Case, texts: list[str]) -> list[str]:
         for text, exchange in zip(texts, case.exchanges, strict=False)
     ]
     return replaced + texts[len(replaced) :]
+
+
+def difference(expected: list[str], got: list[str]) -> list[str]:
+    """Where tengine's transcript leaves nginx's, with the lines around."""
+    left, right = "".join(expected).splitlines(), "".join(got).splitlines()
+    return list(difflib.unified_diff(left, right, "nginx", "tengine", lineterm="", n=6))

@@ -23,4 +23,6 @@ def test_parity(name: str, tmp_path: Path) -> None:
         if not server.module_file(module).exists():
             pytest.skip(f"nginx has no {module} (Debian, Ubuntu: apt-get install nginx-extras)")
     expected, got = run.both(read, NGINX or "", tmp_path / "x")
-    assert got == expected
+    if got != expected:
+        lines = run.difference(expected, got)
+        pytest.fail("\n".join(["the answers differ", *lines]), pytrace=False)

@@ -14,6 +14,8 @@ CLOCK = re.compile(
     rb"\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d|\b\d{10}\.\d{3}\b"
 )
 FRACTION = re.compile(rb"\b\d\.\d{3}\b")
+GZIPPED = re.compile(rb"^content-encoding: gzip", re.IGNORECASE | re.MULTILINE)
+FRAMING = (b"content-length", b"transfer-encoding")
 DAY = 86400
 SHOWN = 6000  # bytes of a body that are shown; longer ones are shown by length and digest
 
@@ -47,6 +49,8 @@ def head_lines(message: Message, side: Side) -> list[bytes]:
     out = []
     for line in lines:
         name, colon, value = line.partition(b": ")
+        if packed(message) and name.lower() in FRAMING:
+            continue
         if colon and name.lower() == b"date":
             line = name + b": <date>"
         elif colon and name.lower() == b"expires":
@@ -58,11 +62,20 @@ def head_lines(message: Message, side: Side) -> list[bytes]:
     return out
 
 
+def packed(message: Message) -> bool:
+    return GZIPPED.search(message.head) is not None
+
+
+def framing(message: Message) -> str:
+    """How the body is delimited; a compressed one of known length (a stored variant) is as good as one in chunks."""
+    return "compressed" if packed(message) and message.framing in ("length", "chunked", "until close") else message.framing
+
+
 def body(message: Message, side: Side) -> bytes:
     data = message.body
     if boundary := BOUNDARY.search(message.head):
         data = data.replace(boundary[1], b"<boundary>")
-    if re.search(rb"^content-encoding: gzip", message.head, re.IGNORECASE | re.MULTILINE) and data:
+    if packed(message) and data:
         try:
             data = gzip.decompress(data)
         except (OSError, EOFError) as error:
@@ -83,7 +96,7 @@ def talk_text(number: int, talk: Talk, side: Side) -> str:
     for message in talk.messages:
         out += [line.decode("latin-1") for line in head_lines(message, side)]
         if message.framing != "none":
-            out.append(f"[body: {message.framing}]")
+            out.append(f"[body: {framing(message)}]")
         if message.body:
             out.append(shown(body(message, side)))
     if talk.buffer:

@@ -14,11 +14,11 @@ READ = "lua body read"  # note: the script, or the directive, has asked for the 
 
 
 def body_ready() -> bool:
-    """Whether the body need not be waited for."""
+    """Whether the body is in and need not be put into a file."""
     run = bridge.current
     run.request.keep(READ, True)
     body = run.request.body
-    return body is None or body.complete
+    return body is None or (body.complete and body.received <= body.buffer_size)
 
 
 def _whole(run: Run) -> bytes | Any | None:

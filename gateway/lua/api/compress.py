@@ -7,8 +7,9 @@ from typing import Any
 from gateway import codings
 from gateway.http.compression import BODILESS, Wish, wish
 from gateway.lua import bridge
+from gateway.lua.bridge import CONTENT
 
-UNACCEPTABLE = b"not acceptable"
+UNACCEPTABLE, TOO_SHORT = b"not acceptable", b"too short"
 MOST_CODECS = 64  # of one request: each may hold 256 KiB or more
 _numbers = count(1)
 _permanent: dict[int, Any] = {}  # codecs made outside of a request, until they are closed
@@ -143,7 +144,7 @@ def _unfit(least: int) -> bytes | None:
     """Why this response cannot be compressed."""
     run = bridge.current
     response = run.response
-    if run.sent and response is run.draft:
+    if run.sent and run.phase <= CONTENT:
         return b"headers sent"
     if response.find(b"content-encoding"):
         return b"already encoded"
@@ -152,18 +153,16 @@ def _unfit(least: int) -> bytes | None:
     control = response.find(b"cache-control")
     if control is not None and b"no-transform" in control.lower():
         return b"no-transform"
-    length = response.known_length() if response is not run.draft else -1
-    return b"too short" if 0 <= length < least else None
+    length = response.known_length() if run.phase > CONTENT else -1
+    return TOO_SHORT if 0 <= length < least else None
 
 
 def choose(listed: bytes, level: int, least: int, flush: bool) -> Any:
     """Wish for a coding: its name, or None and why not."""
     reason = _unfit(int(least))
-    if reason is not None:
-        return None, reason
-    chosen = negotiate(listed)
-    if chosen.__class__ is not tuple or chosen[1] == UNACCEPTABLE:
-        # the filter negotiates again, so that an answer that goes uncompressed has its Vary too
+    chosen = negotiate(listed) if reason is None else (None, reason)
+    if chosen.__class__ is not tuple or chosen[1] in (UNACCEPTABLE, TOO_SHORT):
+        # the filter judges again, so that an answer that goes uncompressed has its Vary too
         wanted = Wish(tuple(_names(listed)), max(int(level), 0), max(int(least), 0), flush)
         wish(bridge.current.request, wanted)
     return chosen

@@ -10,7 +10,7 @@ from typing import Any
 from gateway.http.dates import http_date, parse_date
 from gateway.http.message import Request, Response
 from gateway.lua import bridge, messages
-from gateway.lua.bridge import Run
+from gateway.lua.bridge import CONTENT, Run
 
 # Only the last of several values counts for these.
 _SINGLE = frozenset(
@@ -142,7 +142,7 @@ def get_header(key: bytes) -> Any:
 def set_header(key: bytes, *values: bytes) -> bytes | None:
     """Replace a response header; no value removes it. Returns a message for Lua's error()."""
     run = bridge.current
-    if run.sent and run.response is run.draft:
+    if run.sent and run.phase <= CONTENT:
         messages.late_header(run.request)
         return None
     name, lower = named(key, run.local.underscores)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gateway.lua import bridge, messages, schedule
-from gateway.lua.bridge import Run
+from gateway.lua.bridge import BODY_FILTER, CONTENT, LOG, Run
 
 SEEN_EOF, HEADER_ONLY = b"seen eof", b"header only"
 
@@ -19,7 +19,7 @@ def get_status() -> int:
 
 def set_status(status: int) -> None:
     run = bridge.current
-    if run.sent and run.response is run.draft:
+    if run.sent and run.phase <= CONTENT:
         messages.late_ngx_status(run.request)
         return
     run.response.status = int(status)
@@ -28,7 +28,7 @@ def set_status(status: int) -> None:
 
 def headers_sent() -> bool:
     run = bridge.current
-    return run.sent or run.response is not run.draft
+    return run.sent if run.phase <= CONTENT else run.phase in (BODY_FILTER, LOG)
 
 
 def _buffers(run: Run) -> bool:

@@ -24,6 +24,7 @@ SHORTEST_PROMPT = 0.5  # s of speech
 SPEAKERS_KEPT = 256  # embeddings of prompts, 2 KB each
 LEAD, TAIL = 0.1, 0.2  # s of silence left at the two ends of an utterance
 JOINT = 0.04  # s left at the ends of phrases within it, beside the pause
+MARGINS = (0.15, 0.25)  # s decoded before and after speech; the silence beyond is a third of a short phrase's work
 PEAK = 0.98
 
 
@@ -120,6 +121,7 @@ class EmbeddedEngine:
             role, last = roles[phrase.language], number + 1 == len(phrases)
             ids = [self._frontend.alphabet[symbol] for symbol in phrase.symbols]
             act = model.perform(ids, role.manner, speed)
+            act = act.cropped(*MARGINS)
             act.pitch = bent(act.pitch, role.transpose, manner)
             wave = model.sound(act, role.colour, generator).numpy()
             wave = sound.trim(wave, RATE, JOINT if number else LEAD, TAIL if last else JOINT)

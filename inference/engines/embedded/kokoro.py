@@ -17,6 +17,8 @@ SYMBOLS = 178
 LONGEST = 510  # symbols in one go: 512 positions less the two borders
 STYLE = 128  # of each half
 WIDTH = 512
+FRAME = 0.025  # s
+SPEECH_ENERGY = -3.0  # reached within 0.05 s of where speech really starts and ends
 BORDER = 0  # the id before the first and after the last symbol
 
 
@@ -25,9 +27,19 @@ class Performance:
     """A sentence with its timing and melody, before it is sound. Batch of one, left out of the shapes."""
 
     text: Tensor  # (512, T), a frame is 25 ms
-    frames: Tensor  # (N + 2,) frames each symbol lasts, borders included; they sum to T
+    frames: Tensor  # (N + 2,) frames each symbol lasts, borders included; they sum to T before cropping
     pitch: Tensor  # (2T,) Hz, about 0 where unvoiced
-    energy: Tensor  # (2T,)
+    energy: Tensor  # (2T,), from about -9 in silence to 8 in a loud vowel
+
+    def cropped(self, before: float, after: float) -> "Performance":
+        """Leave out the silence at both ends, but for the given seconds; the energy tells where speech is."""
+        speech = (self.energy > SPEECH_ENERGY).nonzero().flatten()
+        if not len(speech):
+            return self
+        start = max(0, int(speech[0]) // 2 - round(before / FRAME))
+        stop = min(self.text.shape[1], int(speech[-1]) // 2 + 1 + round(after / FRAME))
+        curve = slice(2 * start, 2 * stop)
+        return Performance(self.text[:, start:stop], self.frames, self.pitch[curve], self.energy[curve])
 
 
 class Kokoro(nn.Module):

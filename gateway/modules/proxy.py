@@ -1,0 +1,467 @@
+"""Pass requests to other servers: `proxy_pass` (ngx_http_proxy_module).
+
+Source: https://nginx.org/en/docs/http/ngx_http_proxy_module.html. What is not supported yet says so when it is
+configured; what has no effect without it (how to cache, how to speak TLS) is accepted and idle.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.config.args import (
+    bits,
+    buffers,
+    choice,
+    duration,
+    encode,
+    flag,
+    integer,
+    size,
+    string,
+    strings,
+    text,
+    texts,
+)
+from gateway.config.schema import ANYWHERE, Arg, ConfigError, In, Merge, Statement, Text, block, directive, many
+from gateway.http.message import Handler, HttpError, Outcome, Redirect, Request
+from gateway.module import Build, Compiled, Module, Phase, Variable
+from gateway.pattern import Pattern, PatternError
+from gateway.upstream.attempts import Body, Conduct, Tunnel, answered
+from gateway.upstream.client import Exchange
+from gateway.upstream.destination import Destination, Directory, fixed, split_scheme
+from gateway.upstream.incoming import HIDDEN, AnswerPlan, carried, redirect_target
+from gateway.upstream.outgoing import HTTP_VERSION, HeaderPlan, SetLine, with_defaults
+from gateway.upstream.pool import GROUPS
+from gateway.upstream.rewriting import FlagRule, Rewriter, Rule, caseless
+
+PASSING = In.LOCATION | In.IF_LOCATION | In.LIMIT_EXCEPT
+_STREAMED = "answers are passed on as they come, in bounded memory"
+_UNCACHED = "there is no proxy_cache yet"
+_PLAIN = "there are no https:// upstream servers yet"
+_FAILURES = (
+    "error", "timeout", "invalid_header", "non_idempotent", "http_500", "http_502", "http_503", "http_504", "http_403",
+    "http_404", "http_429", "updating", "off",
+)  # fmt: skip
+_IGNORABLE = (
+    "x-accel-redirect", "x-accel-expires", "x-accel-limit-rate", "x-accel-buffering", "x-accel-charset", "expires",
+    "cache-control", "set-cookie", "vary",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two words of a rule, either of which may hold variables; `replacement` None for `off` and `default`."""
+
+    match: Text
+    replacement: Text | None
+
+
+def _rule(statement: Statement) -> Pair:
+    words = [Text(word, statement.place) for word in statement.args]
+    if len(words) == 1 and words[0].raw not in ("off", "default"):
+        raise ConfigError(f'invalid parameter "{words[0].raw}"', statement.place)
+    return Pair(words[0], words[1] if len(words) == 2 else None)
+
+
+def _only(*words: str) -> Arg[str]:
+    """What may be said of a feature that is missing: that it is off."""
+
+    def parse(statement: Statement) -> str:
+        if statement.args and statement.args[0] in words:
+            return statement.args[0]
+        raise ConfigError(f'"{statement.name}" is not supported yet', statement.place)
+
+    return Arg(" | ".join(words) or "...", 0, None, parse)
+
+
+_MISSING = {
+    "proxy_bind": _only("off"),
+    "proxy_cache": _only("off"),
+    "proxy_cache_path": _only(),
+    "proxy_force_ranges": _only("off"),
+    "proxy_limit_rate": _only("0"),
+    "proxy_pass_trailers": _only("off"),
+    "proxy_socket_keepalive": _only("off"),
+    "proxy_store": _only("off"),
+}
+_HEADER = Arg("field value", 2, 2, lambda statement: (statement.args[0], Text(statement.args[1], statement.place)))
+
+
+def _idle(arg: Arg[Any], default: Any, doc: str, reason: str) -> Any:
+    return directive(ANYWHERE, arg, default, doc, idle=reason, default_text="-")
+
+
+@block
+class Proxy:
+    """What is passed, how, and how the answer is passed back."""
+
+    proxy_pass: Text | None = directive(
+        PASSING, text("URL"), None, "Where requests are passed to.", merge=Merge.LOCATION
+    )
+
+    # the request
+    proxy_set_header: tuple[tuple[str, Text], ...] = many(
+        ANYWHERE, _HEADER, "A header to send; an empty value drops it."
+    )
+    proxy_method: Text | None = directive(ANYWHERE, text("method"), None, "The method to send.")
+    proxy_http_version: str = directive(ANYWHERE, choice("1.0", "1.1"), HTTP_VERSION, "The protocol version to send.")
+    proxy_set_body: Text | None = directive(ANYWHERE, text("value"), None, "The body to send in place of the client's.")
+    proxy_pass_request_headers: bool = directive(ANYWHERE, flag(), True, "Pass the client's headers.")
+    proxy_pass_request_body: bool = directive(ANYWHERE, flag(), True, "Pass the client's body.")
+    proxy_request_buffering: bool = directive(ANYWHERE, flag(), True, "Read the whole body before it is passed.")
+
+    # the answer
+    proxy_hide_header: tuple[str, ...] = many(ANYWHERE, string("field"), "A header that is not passed to the client.")
+    proxy_pass_header: tuple[str, ...] = many(
+        ANYWHERE, string("field"), "A header that is passed although nginx hides it."
+    )
+    proxy_ignore_headers: frozenset[str] = directive(
+        ANYWHERE, bits(*_IGNORABLE), frozenset(), "Headers that are not obeyed.", default_text="-"
+    )
+    proxy_redirect: tuple[Pair, ...] = many(
+        ANYWHERE, Arg("off | default | redirect replacement", 1, 2, _rule), "How Location and Refresh are changed."
+    )
+    proxy_cookie_domain: tuple[Pair, ...] = many(
+        ANYWHERE, Arg("off | domain replacement", 1, 2, _rule), "How the domain of Set-Cookie is changed."
+    )
+    proxy_cookie_path: tuple[Pair, ...] = many(
+        ANYWHERE, Arg("off | path replacement", 1, 2, _rule), "How the path of Set-Cookie is changed."
+    )
+    proxy_cookie_flags: tuple[tuple[Text, ...], ...] = many(
+        ANYWHERE, texts(1, 4, "off | cookie [flag ...]"), "Which flags of Set-Cookie are set or cleared."
+    )
+    proxy_intercept_errors: bool = directive(ANYWHERE, flag(), False, "Let error_page replace the server's errors.")
+
+    # conduct
+    proxy_connect_timeout: float = directive(
+        ANYWHERE, duration(), 60.0, "For a connection to be made.", default_text="60s"
+    )
+    proxy_read_timeout: float = directive(ANYWHERE, duration(), 60.0, "Between two reads.", default_text="60s")
+    proxy_send_timeout: float = directive(ANYWHERE, duration(), 60.0, "Between two writes.", default_text="60s")
+    proxy_next_upstream: frozenset[str] = directive(
+        ANYWHERE,
+        bits(*_FAILURES),
+        frozenset(("error", "timeout")),
+        "When the next server is tried.",
+        default_text="error timeout",
+    )
+    proxy_next_upstream_tries: int = directive(ANYWHERE, integer(0), 0, "How many servers may be tried; 0: all.")
+    proxy_next_upstream_timeout: float = directive(ANYWHERE, duration(), 0.0, "For how long; 0: no limit.")
+    proxy_ignore_client_abort: bool = directive(
+        ANYWHERE, flag(), False, "Finish with the server though the client has left."
+    )
+    proxy_buffer_size: int = directive(ANYWHERE, size(), 4096, "The largest head of an answer.", default_text="4k")
+    proxy_buffers: tuple[int, int] = directive(
+        ANYWHERE, buffers(), (8, 8192), "How much of an answer is held for a client that lags.", default_text="8 8k"
+    )
+
+    missing: tuple[Any, ...] = many(ANYWHERE, _MISSING, "Not supported yet; only what switches it off is accepted.")
+
+    # accepted without effect
+    proxy_buffering: bool = _idle(flag(), True, "Buffer answers.", _STREAMED)
+    proxy_busy_buffers_size: int = _idle(size(), 16384, "Buffers busy with sending.", _STREAMED)
+    proxy_max_temp_file_size: int = _idle(size(), 1 << 30, "Spill answers to a file.", _STREAMED)
+    proxy_temp_file_write_size: int = _idle(size(), 16384, "Its writes.", _STREAMED)
+    proxy_temp_path: tuple[str, ...] = _idle(strings(1, 4), (), "Its folder.", _STREAMED)
+    proxy_send_lowat: int = _idle(size(), 0, "Low-water mark of the socket.", "the event loop decides")
+    proxy_headers_hash_max_size: int = _idle(size(), 512, "Size of a hash table.", "tables are Python dictionaries")
+    proxy_headers_hash_bucket_size: int = _idle(size(), 64, "Size of a hash bucket.", "tables are Python dictionaries")
+    proxy_store_access: tuple[str, ...] = _idle(
+        strings(1, 3), (), "Access to stored files.", "there is no proxy_store yet"
+    )
+    proxy_cache_background_update: bool = _idle(flag(), False, "Refresh in the background.", _UNCACHED)
+    proxy_cache_bypass: tuple[str, ...] = _idle(strings(1), (), "When not to answer from the cache.", _UNCACHED)
+    proxy_cache_convert_head: bool = _idle(flag(), True, "Fetch by GET for HEAD.", _UNCACHED)
+    proxy_cache_key: str = _idle(string(), "", "The key.", _UNCACHED)
+    proxy_cache_lock: bool = _idle(flag(), False, "Fetch once for all who wait.", _UNCACHED)
+    proxy_cache_lock_age: float = _idle(duration(), 5.0, "Fetch again after this time.", _UNCACHED)
+    proxy_cache_lock_timeout: float = _idle(duration(), 5.0, "Wait no longer.", _UNCACHED)
+    proxy_cache_max_range_offset: int = _idle(size(), 0, "Ranges beyond are not cached.", _UNCACHED)
+    proxy_cache_methods: frozenset[str] = _idle(strings(1), frozenset(), "Methods cached.", _UNCACHED)
+    proxy_cache_min_uses: int = _idle(integer(1), 1, "Cache at this request.", _UNCACHED)
+    proxy_cache_revalidate: bool = _idle(flag(), False, "Ask whether it has changed.", _UNCACHED)
+    proxy_cache_use_stale: frozenset[str] = _idle(
+        strings(1), frozenset(), "When to answer what is out of date.", _UNCACHED
+    )
+    proxy_cache_valid: tuple[str, ...] = _idle(strings(1), (), "For how long.", _UNCACHED)
+    proxy_no_cache: tuple[str, ...] = _idle(strings(1), (), "When not to cache.", _UNCACHED)
+    proxy_ssl_certificate: str = _idle(string(), "", "Our certificate.", _PLAIN)
+    proxy_ssl_certificate_key: str = _idle(string(), "", "Its key.", _PLAIN)
+    proxy_ssl_ciphers: str = _idle(string(), "", "Ciphers.", _PLAIN)
+    proxy_ssl_conf_command: tuple[str, ...] = _idle(strings(2, 2), (), "OpenSSL commands.", _PLAIN)
+    proxy_ssl_crl: str = _idle(string(), "", "Revoked certificates.", _PLAIN)
+    proxy_ssl_name: str = _idle(string(), "", "The name expected.", _PLAIN)
+    proxy_ssl_password_file: str = _idle(string(), "", "Pass phrases.", _PLAIN)
+    proxy_ssl_protocols: tuple[str, ...] = _idle(strings(1), (), "Protocol versions.", _PLAIN)
+    proxy_ssl_server_name: bool = _idle(flag(), False, "Send the name.", _PLAIN)
+    proxy_ssl_session_reuse: bool = _idle(flag(), True, "Resume sessions.", _PLAIN)
+    proxy_ssl_trusted_certificate: str = _idle(string(), "", "Authorities.", _PLAIN)
+    proxy_ssl_verify: bool = _idle(flag(), False, "Verify the server.", _PLAIN)
+    proxy_ssl_verify_depth: int = _idle(integer(0), 1, "How deep.", _PLAIN)
+
+
+# --- compiling a location
+
+
+def passing(conf: Proxy, build: Build) -> Handler | None:
+    """The handler of a location that passes its requests on. Raises ConfigError."""
+    url = conf.proxy_pass
+    if url is None:
+        return None
+    build.auto_redirect = True
+    destination, address = None, None
+    if "$" in url.raw:
+        address = build.text(url)
+    else:
+        destination = _destination(conf, url, build)
+    plan = _header_plan(conf, destination, build)
+    answers = AnswerPlan(_hidden(conf), _lower(conf.proxy_ignore_headers), _rewriter(conf, destination, build))
+    directory = Directory(build.shared.setdefault(GROUPS, {}))
+    send, conduct = _sending(conf, build), _conduct(conf)
+    method_text = None if conf.proxy_method is None else build.text(conf.proxy_method)
+    version = f" HTTP/{conf.proxy_http_version}\r\n".encode()
+    intercept = conf.proxy_intercept_errors
+
+    async def proxy(request: Request) -> Outcome:
+        to = destination if destination is not None else await directory.destination(request, address(request))  # type: ignore[misc]
+        request.keep(TO, to)
+        if request.tries:
+            request.tries.append(None)  # an internal redirect led here from another upstream
+        uri = to.uri(request)
+        method = request.method if method_text is None else method_text(request) or request.method
+        body: Body = b""
+        length, chunked = -1, False
+        if request.body is not None or send is not _client_body:
+            body, length, chunked = await send(request)
+        head = b"%b %b%b%b" % (method, uri, version, plan.lines(request, length, chunked))
+        exchange = await answered(request, to.group, conduct, uri, head, body, bodiless=method == b"HEAD")
+        return _outcome(request, exchange, answers, intercept=intercept)
+
+    return proxy
+
+
+TO = "proxied to"  # the note that holds a request's Destination
+Sending = Callable[[Request], Any]  # -> (what to send, its length or -1, whether it is chunked), awaited
+
+
+def _destination(conf: Proxy, url: Text, build: Build) -> Destination:
+    level = build.level
+    nested = level.context in (In.IF_LOCATION, In.LIMIT_EXCEPT) and (Proxy, "proxy_pass") in level.values
+    plain = bool(build.location_prefix) and not build.location_is_pattern and not nested
+    return fixed(url.raw, url.place, build.shared, build.location_prefix, uri_allowed=plain)
+
+
+def _header_plan(conf: Proxy, destination: Destination | None, build: Build) -> HeaderPlan:
+    lines = [SetLine(encode(name), build.text(value)) for name, value in conf.proxy_set_header]
+
+    def default(raw: str) -> Compiled:
+        if destination is not None and raw == "$proxy_host":
+            return build.text(destination.host_header.decode())
+        return build.text(raw)
+
+    return HeaderPlan(*with_defaults(lines, default), conf.proxy_pass_request_headers)
+
+
+def _lower(words: Any) -> frozenset[bytes]:
+    return frozenset(encode(word.lower()) for word in words)
+
+
+def _hidden(conf: Proxy) -> frozenset[bytes]:
+    return (HIDDEN - _lower(conf.proxy_pass_header)) | _lower(conf.proxy_hide_header)
+
+
+def _conduct(conf: Proxy) -> Conduct:
+    return Conduct(
+        connect_timeout=conf.proxy_connect_timeout,
+        read_timeout=conf.proxy_read_timeout,
+        send_timeout=conf.proxy_send_timeout,
+        next_upstream=conf.proxy_next_upstream,
+        next_tries=conf.proxy_next_upstream_tries,
+        next_timeout=conf.proxy_next_upstream_timeout,
+        head_limit=conf.proxy_buffer_size,
+        room=conf.proxy_buffers[0] * conf.proxy_buffers[1],
+        ignore_client_abort=conf.proxy_ignore_client_abort,
+    )
+
+
+def _pattern(source: str, place: Any, *, ignore_case: bool) -> Pattern:
+    try:
+        return Pattern(encode(source), ignore_case)
+    except PatternError as error:
+        raise ConfigError(str(error), place) from None
+
+
+def _rules(pairs: tuple[Pair, ...], build: Build, *, domain: bool = False) -> tuple[Rule, ...]:
+    """Compile rules; `off` leaves none."""
+    if any(pair.replacement is None for pair in pairs):
+        return ()
+    return tuple(_compiled_rule(pair, build, domain=domain) for pair in pairs)
+
+
+def _compiled_rule(pair: Pair, build: Build, *, domain: bool = False) -> Rule:
+    regex = caseless(pair.match.raw)
+    replacement = build.text(pair.replacement or "")
+    if regex is not None:
+        source, ignore_case = regex
+        return Rule(_pattern(source, pair.match.place, ignore_case=ignore_case or domain), replacement)
+    return Rule(build.text(pair.match), replacement, whole=domain)
+
+
+def _redirects(conf: Proxy, destination: Destination | None, build: Build) -> tuple[Rule, ...]:
+    pairs = conf.proxy_redirect
+    if any(pair.match.raw == "off" and pair.replacement is None for pair in pairs):
+        return ()
+    rules = []
+    for pair in pairs or (Pair(Text("default"), None),):
+        if pair.replacement is not None:
+            rules.append(_compiled_rule(pair, build))
+        elif destination is not None and conf.proxy_pass is not None:
+            rest = split_scheme(conf.proxy_pass.raw, None)
+            prefix = (
+                build.location_prefix.decode("utf-8", "surrogateescape") if "/" in rest.removeprefix("unix:/") else ""
+            )
+            match, replacement = (conf.proxy_pass.raw, prefix) if prefix else (conf.proxy_pass.raw + "/", "/")
+            rules.append(Rule(build.text(match), build.text(replacement)))
+        elif pairs:
+            message = '"proxy_redirect default" cannot be used with "proxy_pass" directive with variables'
+            raise ConfigError(message, pair.match.place)
+    return tuple(rules)
+
+
+def _rewriter(conf: Proxy, destination: Destination | None, build: Build) -> Rewriter | None:
+    flags = tuple(_flag_rule(words, build) for words in conf.proxy_cookie_flags if words[0].raw != "off")
+    rewriter = Rewriter(
+        _redirects(conf, destination, build),
+        _rules(conf.proxy_cookie_domain, build, domain=True),
+        _rules(conf.proxy_cookie_path, build),
+        flags,
+    )
+    return None if rewriter == Rewriter() else rewriter
+
+
+def _flag_rule(words: tuple[Text, ...], build: Build) -> FlagRule:
+    regex = caseless(words[0].raw)
+    match = build.text(words[0]) if regex is None else _pattern(regex[0], words[0].place, ignore_case=True)
+    return FlagRule(match, tuple(build.text(word) for word in words[1:]))
+
+
+# --- the request's body
+
+
+def _sending(conf: Proxy, build: Build) -> Sending:
+    """How the body is sent: replaced, left out, whole, or as it comes."""
+    if conf.proxy_set_body is not None:
+        value = build.text(conf.proxy_set_body)
+
+        async def set_body(request: Request) -> tuple[Body, int, bool]:
+            if request.body is not None:
+                await request.body.collect()
+            data = value(request)
+            return data, len(data), False
+
+        return set_body
+    if not conf.proxy_pass_request_body:
+
+        async def no_body(request: Request) -> tuple[Body, int, bool]:
+            _, length, chunked = await _client_body(request)
+            return b"", length, chunked
+
+        return no_body
+    if conf.proxy_request_buffering:
+        return _client_body
+    whole_if_chunked = conf.proxy_http_version == "1.0"
+
+    async def unbuffered(request: Request) -> tuple[Body, int, bool]:
+        body = request.body
+        if body is None or body.complete or (body.length < 0 and whole_if_chunked):
+            return await _client_body(request)
+        return body, body.length, body.length < 0
+
+    return unbuffered
+
+
+async def _client_body(request: Request) -> tuple[Body, int, bool]:
+    body = request.body
+    if body is None:
+        return b"", request.headers.content_length, False
+    await body.collect()
+    return body.data(), body.received if body.length < 0 else request.headers.content_length, False
+
+
+# --- the answer
+
+
+def _outcome(request: Request, exchange: Exchange, answers: AnswerPlan, *, intercept: bool) -> Outcome:
+    head = exchange.head
+    assert head is not None
+    status = head.status
+    if intercept and status >= 300 and any(status in codes for codes, _, _ in request.location.error_pages):
+        exchange.close()
+        fields = [item for item in head.items() if item[0].lower() == b"www-authenticate"] if status == 401 else None
+        raise HttpError(status, fields=fields)
+    if head.get(b"x-accel-redirect") is not None:
+        moved = _moved(request, exchange, answers)
+        if moved is not None:
+            return moved
+    response = answers.response(request, head)
+    if exchange.tunnel:
+        request.keepalive = False
+        response.body, response.length = Tunnel(exchange, request.main.peer), -1
+        return response
+    whole = exchange.whole() if head.content_length >= 0 else None
+    if exchange.bodiless or status in (204, 304):
+        response.length = head.content_length
+        exchange.close()
+    elif whole is not None:
+        response.body = whole
+    else:
+        response.body = exchange
+        response.length = -1 if head.chunked else head.content_length
+    return response
+
+
+def _moved(request: Request, exchange: Exchange, answers: AnswerPlan) -> Redirect | None:
+    """X-Accel-Redirect: another location answers, with some of the server's headers."""
+    head = exchange.head
+    assert head is not None
+    target = answers.redirect(head)
+    if target is None:
+        return None
+    exchange.close()
+    request.error_fields = carried(head)
+    if target.startswith(b"@"):
+        return Redirect(name=target.decode("utf-8", "surrogateescape"))
+    uri, args = redirect_target(target)
+    if not uri:
+        raise HttpError(404)
+    if request.method != b"HEAD":
+        request.method = b"GET"
+    return Redirect(uri, args or b"")
+
+
+# --- variables
+
+
+def _to(read: Callable[[Destination], bytes | None]) -> Variable:
+    def get(request: Request) -> bytes | None:
+        destination = request.note(TO)
+        return None if destination is None else read(destination)
+
+    return Variable(get)
+
+
+def _forwarded(request: Request) -> bytes | None:
+    client, before = request.main.peer.client, request.headers.joined(b"x-forwarded-for")
+    return client if before is None else before + b", " + client
+
+
+module = Module(
+    name="proxy",
+    conf=Proxy,
+    handlers={Phase.CONTENT: passing},
+    variables={
+        "proxy_host": _to(lambda to: to.host_header),
+        "proxy_port": _to(lambda to: to.port_text),
+        "proxy_add_x_forwarded_for": Variable(_forwarded),
+    },
+)

@@ -1,0 +1,75 @@
+"""Connections to upstream servers being made, with their time-out, beside the request that waits for them."""
+
+import os
+from collections.abc import Coroutine
+from typing import Any
+
+from gateway.http.flow import Flow, Wait
+from gateway.upstream.balance import Peer
+from gateway.upstream.client import TIMED_OUT, Link, UpstreamError
+from gateway.upstream.pool import Group
+
+
+class Connecting:
+    """A connection being made, with its time-out (see `Deadlines`)."""
+
+    __slots__ = ("deadline", "flow", "wait")
+
+    def __init__(self, deadline: float) -> None:
+        self.deadline = deadline
+        self.wait = Wait()
+        self.flow: Flow | None = None
+
+    def expired(self) -> None:
+        """It took too long."""
+        self.wait.fail(UpstreamError("timeout", f"{TIMED_OUT} while connecting to upstream"))
+        if self.flow is not None:
+            self.flow.throw(TimeoutError())
+
+
+async def connect(group: Group, peer: Peer, service: Any, timeout: float) -> Link:
+    """Connect to a server. Raises UpstreamError."""
+    making = Connecting(service.now() + timeout)
+    service.deadlines.add(making)
+    try:
+        making.flow = run(_connect(making, group, peer, service))
+        link: Link = await making.wait
+        return link
+    finally:
+        service.deadlines.discard(making)
+        if not making.wait.settled and making.flow is not None:
+            making.flow.throw(TimeoutError())
+
+
+async def _connect(making: Connecting, group: Group, peer: Peer, service: Any) -> None:
+    loop = service.loop
+
+    def link() -> Link:
+        return Link(group, peer, service)
+
+    try:
+        if peer.path:
+            _transport, made = await loop.create_unix_connection(link, peer.path)
+        else:
+            _transport, made = await loop.create_connection(link, peer.host, peer.port)
+    except OSError as error:
+        reason = f"({error.errno}: {os.strerror(error.errno)})" if error.errno else f"({error})"
+        making.wait.fail(UpstreamError("error", f"connect() failed {reason} while connecting to upstream"))
+        return
+    if making.wait.settled:
+        made.close()
+    else:
+        making.wait.done(made)
+
+
+def run(coroutine: Coroutine[Any, Any, None]) -> Flow | None:
+    """Step a coroutine that runs beside the request; returns what is left of it."""
+    try:
+        first = coroutine.send(None)
+    except StopIteration:
+        return None
+    return Flow(coroutine, first, _finished)
+
+
+def _finished(_error: BaseException | None) -> None:
+    """Whoever runs beside a request tells it of its errors itself."""
