@@ -14,7 +14,7 @@ from gateway.http.message import HttpError, Outcome, Request
 from gateway.http.router import Location, Locations, Server, Site
 from gateway.http.settings import Addressing, Blocks, Http, Idle
 from gateway.http.text import compiled
-from gateway.module import Compiled, Modules, Phase, Variable
+from gateway.module import Compiled, Module, Modules, Phase, Variable
 from gateway.modules import ORDER
 from gateway.pattern import Pattern, PatternError
 from gateway.process.settings import TABLES as PROCESS_TABLES
@@ -59,6 +59,7 @@ class LevelBuild:
     location_prefix: bytes = b""
     location_is_pattern: bool = False
     auto_redirect: bool = False
+    notes: dict[Any, Any] = field(default_factory=dict)
 
     def text(self, text: Text | str) -> Compiled:
         """Compile a value with variables."""
@@ -284,12 +285,16 @@ class Compiler:
     def plan(self, build: LevelBuild, name: str) -> Location:
         """Compile a level's flat plan."""
         location = Location(name, build.settings)
+        location.notes = build.notes
         handlers: list[Any] = []
+        steady = True
         for phase in _PHASES:
-            found = self._handlers(build, phase)
+            made_by = self._made(build, phase)
+            steady = steady and all(module.steady(merged(module.conf, build.level), build) for module, _ in made_by)
+            found = tuple(handler for _, handler in made_by)
             if phase is Phase.ACCESS and build.settings.satisfy == "any" and len(found) > 1:
                 found = (_any_of(found),)
-            handlers += found
+            handlers += map(_of_client, found) if phase is Phase.ACCESS else found
         location.handlers = tuple(handlers)
         location.folder, location.mapping = paths.folder(build), paths.mapping(build)
         location.error_pages = tuple((codes, answer, build.text(uri)) for codes, answer, uri in build.settings.error_page)
@@ -299,10 +304,11 @@ class Compiler:
             made = module.filter(conf, build) if module.filter is not None else None
             if made is not None:
                 filters.append(made)
+                steady = steady and module.steady(conf, build)
             logger = module.logger(conf, build) if module.logger is not None else None
             if logger is not None:
                 loggers.append(logger)
-        location.filters, location.loggers = tuple(filters), tuple(loggers)
+        location.filters, location.loggers, location.steady = tuple(filters), tuple(loggers), steady
         return location
 
     def _program(self, build: LevelBuild) -> Any:
@@ -310,14 +316,23 @@ class Compiler:
         return found[0] if found else None
 
     def _handlers(self, build: LevelBuild, phase: Phase) -> tuple[Any, ...]:
+        return tuple(handler for _, handler in self._made(build, phase))
+
+    def _made(self, build: LevelBuild, phase: Phase) -> list[tuple[Module[Any], Any]]:
+        """The handlers of a phase, each with its module."""
         made = []
         for module in self.modules:
             factory = module.handlers.get(phase)
             if factory is not None:
                 handler = factory(merged(module.conf, build.level), build)
                 if handler is not None:
-                    made.append(handler)
-        return tuple(made)
+                    made.append((module, handler))
+        return made
+
+
+def _of_client(check: Any) -> Any:
+    """An access check is for the client's request alone: its subrequests pass (ngx_http_core_access_phase)."""
+    return lambda request: check(request) if request.main is request else None
 
 
 def _any_of(checks: Sequence[Any]) -> Any:

@@ -20,6 +20,9 @@ LIBRARIES = {"gzip": "zlib", "deflate": "zlib", "br": "brotli", "zstd": "zstanda
 LEVELS = {"gzip": (1, 9), "deflate": (1, 9), "br": (0, 11), "zstd": (1, 22)}
 FAST = {"gzip": 6, "deflate": 6, "br": 5, "zstd": 6}  # for the first request of a file: 50 to 110 MB/s a core
 BEST = {"gzip": 9, "deflate": 9, "br": 11, "zstd": 19}  # for a file that is kept: 36, 0.8 and 3 MB/s
+# The usual order of preference among what a client accepts equally.
+FOR_FILES = ("br", "zstd", "gzip")  # the usual order, by size: 0.219, 0.233, 0.262 of the original at their best
+FOR_STREAMS = ("zstd", "br", "gzip")  # by CPU, for about the size of gzip -6
 
 GZIP, ZLIB, EITHER = 31, 15, 47  # zlib's window bits: with gzip's frame, with zlib's, whichever comes (decoding)
 ZSTD_WINDOW = 23  # 8 MB, the most that a client must be ready for (RFC 9659 section 3)

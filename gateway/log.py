@@ -160,11 +160,12 @@ class Files:
     goes on that gathering lines would cost more than it saves: a callback costs more than writing one line.
     """
 
-    __slots__ = ("_before", "_now", "calm", "later", "soon")
+    __slots__ = ("_before", "_now", "_on_stderr", "calm", "later", "on_stderr", "soon")
 
     def __init__(self) -> None:
         self.soon: Callable[[Callable[[], None]], object] | None = None
         self.later: Callable[[float, Callable[[], None]], object] | None = None
+        self.on_stderr = self._on_stderr = False  # whether any log of the configuration is standard error
         self.calm: Callable[[], bool] = lambda: False
         self._now: dict[str, File] = {}
         self._before: dict[str, File] = {}
@@ -203,6 +204,7 @@ class Files:
     def begin(self) -> None:
         """A configuration is about to be read: what it asks for is gathered apart from what is open now."""
         self._before, self._now = self._now, {}
+        self._on_stderr, self.on_stderr = self.on_stderr, False
 
     def settle(self) -> None:
         """The configuration is in force: close what it does not use."""
@@ -217,38 +219,61 @@ class Files:
             if path not in self._before:
                 file.close()
         self._now, self._before = self._before, {}
+        self.on_stderr = self._on_stderr
 
 
 files = Files()
 
 
+@dataclass(slots=True)
+class _Name:
+    """A file name that lines were written to; `file` is None while it is not kept open."""
+
+    used: float
+    uses: int = 0
+    opened: float = 0.0
+    file: File | None = None
+
+
 class Opened:
-    """Log files opened by name as lines come: `most` are kept open, each opened anew after `valid` seconds."""
+    """Log files opened by name as lines come, as `open_log_file_cache` says.
 
-    __slots__ = ("files", "most", "valid")
+    `most` names are remembered; a name is forgotten after `inactive` seconds without a line. A file stays open from its
+    `uses`th line on, and is opened anew after `valid` seconds, in case it was renamed.
+    """
 
-    def __init__(self, most: int, valid: float) -> None:
-        self.most, self.valid = most, valid
-        self.files: OrderedDict[bytes, tuple[File, float]] = OrderedDict()
+    __slots__ = ("inactive", "most", "names", "uses", "valid")
+
+    def __init__(self, most: int, inactive: float, uses: int, valid: float) -> None:
+        self.most, self.inactive, self.uses, self.valid = most, inactive, uses, valid
+        self.names: OrderedDict[bytes, _Name] = OrderedDict()
 
     def write(self, path: bytes, line: bytes) -> None:
         """Append a line; if the file cannot be opened that is reported, and the line is lost."""
         now = time.monotonic()
-        file, since = self.files.pop(path, (None, 0.0))
+        name = self.names.pop(path, None) or _Name(now)
+        file = name.file or File(os.fsdecode(path))
         try:
-            if file is None:
-                file, since = File(os.fsdecode(path)), now
+            if name.file is None or now - name.opened > self.valid:
                 file.open()
-            elif now - since > self.valid:
-                file.open()
-                since = now
+                name.opened = now
         except LogError as error:
             main.write(CRIT, str(error))
             return
         file.write(line)
-        self.files[path] = (file, since)
-        while len(self.files) > self.most:
-            self.files.popitem(last=False)[1][0].close()
+        name.used, name.uses = now, name.uses + 1
+        name.file = file if self.most and name.uses >= self.uses else None
+        if name.file is None:
+            file.close()
+        self.names[path] = name
+        self._forget(now)
+
+    def _forget(self, now: float) -> None:
+        names = self.names
+        while names and (len(names) > self.most or now - next(iter(names.values())).used > self.inactive):
+            name = names.popitem(last=False)[1]
+            if name.file is not None:
+                name.file.close()
 
 
 class ErrorLog:
@@ -319,6 +344,7 @@ def _stderr(_: int, line: bytes) -> None:
 
 def _writer(where: str) -> Writer:
     if where == "stderr":
+        files.on_stderr = True
         return _stderr
     if where.startswith(SYSLOG):
         server = syslog.server(where)

@@ -47,6 +47,7 @@ class Build(Protocol):
     level: Level  # the level being compiled
     settings: "Http"  # the core's settings at this level
     shared: dict[Any, Any]  # one per site: a module's own state shared by its levels, by a key of the module
+    notes: dict[Any, Any]  # becomes `location.notes`: what a module's variables read at this level
     prefix: str  # the `-p` prefix: relative roots and logs are below it
     server_name: bytes  # the first name of the server being compiled, b"" at http level
     location_prefix: bytes  # the URI prefix of the location being compiled, b"" for other kinds
@@ -96,6 +97,8 @@ class Module(Generic[C]):
     handlers: Mapping[Phase, HandlerFactory[C]] = field(default_factory=lambda: _NONE)
     filter: Callable[[C, Build], Filter | None] | None = None  # sees each response's head; returns a Transform for its body, or None
     logger: Callable[[C, Build], Logger | None] | None = None  # runs after the last byte
+    # whether what it made for this level looks at nothing but the request's head and its URI's file, with times no finer than a second
+    steady: Callable[[C, Build], bool] = lambda _conf, _build: False
     variables: Mapping[str, Variable] = field(default_factory=lambda: _NONE)
     prefixes: Mapping[str, Callable[[str], Variable]] = field(default_factory=lambda: _NONE)  # families such as $arg_NAME: prefix -> maker
     start: Callable[[Any], None] | None = None  # called with the site's `shared` in each worker once its loop runs

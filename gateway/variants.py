@@ -48,7 +48,7 @@ class Variant:
         self.digest = b""
         self.growing: Growing | None = None
         self.best = False
-        self.used = True
+        self.used = False  # asked for again since it was made or last looked at
 
     @property
     def taken(self) -> int:
@@ -240,9 +240,10 @@ class Variants:
         except RuntimeError:  # no loop runs: nobody to hand a result to
             return
         digest, coding, mtime, size = entry.digest, entry.coding, entry.mtime, entry.size
+        held = entry.source.data if entry.source is not None else None
 
         def job() -> None:
-            data = _load(path, mtime, size)
+            data = held if held is not None else _load(path, mtime, size)
             if data is not None and _digest(data) == digest:
                 post(self._improved, path, entry, codings.encode(coding, data, codings.BEST[coding]))
 

@@ -12,20 +12,9 @@ _HEAD = """# Directives
 
 This page is printed from the rows of the modules (`make docs`): what stands here is what the parser accepts. Names,
 defaults and meanings are nginx's unless a text says otherwise. *No effect* means that the directive is read and judged,
-so that existing configurations load, and then does nothing here, for the reason given.
+so that existing configurations load, and then does nothing here, for the reason given. `include file;` may stand in any
+block; the file's name may hold wildcards and is relative to the main configuration file.
 """
-
-_NAMES = {
-    In.MAIN: "main",
-    In.EVENTS: "events",
-    In.HTTP: "http",
-    In.SERVER: "server",
-    In.LOCATION: "location",
-    In.IF_SERVER: "if in server",
-    In.IF_LOCATION: "if in location",
-    In.LIMIT_EXCEPT: "limit_except",
-    In.UPSTREAM: "upstream",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +39,17 @@ def manual(chapters: Iterable[Chapter]) -> str:
 
 
 def _entry(row: Directive) -> str:
-    contexts = ", ".join(_NAMES[context] for context in In if context & row.contexts)
+    contexts = ", ".join(_named(context) for context in In if context & row.contexts)
     lines = [f"### {row.name}\n", row.doc + "\n"]
     if row.idle:
         lines.append(f"*No effect:* {row.idle}.\n")
     lines += [f"- Syntax: `{_syntax(row)}`", f"- Default: {_default(row)}", f"- Context: {contexts}", ""]
     return "\n".join(lines)
+
+
+def _named(context: In) -> str:
+    """A block's name as it is written: "if in server" for IF_SERVER."""
+    return (context.name or "").lower().replace("if_", "if in ")
 
 
 def _syntax(row: Directive) -> str:

@@ -24,8 +24,8 @@ def nothing() -> None:
 class RequestBody:
     """One request's body. Limits are those of the location: whoever routes the request sets them before it is read.
 
-    The connection calls `feed` with what it receives, keeps what `feed` returns, and then calls `wake`, which may run the
-    request on (to its end, perhaps) before it returns. `pause` and `resume` stop and start reading from the client;
+    The connection calls `feed` with what it receives, keeps what `feed` returns, and then calls `wake`, which may run
+    the request on (to its end, perhaps) before it returns. `pause` and `resume` stop and start reading from the client;
     `wanted` is called when the body is first asked for, to send "100 Continue".
     """
 
@@ -181,6 +181,22 @@ class RequestBody:
         if len(self._pieces) > 1:
             self._pieces[:] = [b"".join(self._pieces)]
         return self._pieces[0] if self._pieces else b""
+
+    def held(self) -> bool:
+        """Whether the whole body is here, for another reader too."""
+        return self.complete and self.asked and not self._discarding
+
+    def copy(self) -> "RequestBody":
+        """A held body to be read by another, at its own pace and after this one is closed."""
+        copy = RequestBody(0)
+        copy.length, copy.received, copy.asked = self.length, self.received, True
+        data = self.data()
+        if isinstance(data, bytes):
+            copy._pieces, copy._held = [data] if data else [], len(data)
+            copy.buffer_size = max(self.buffer_size, len(data))
+        else:  # opened anew: a duplicate would share its position
+            copy._file = os.fdopen(os.open(f"/proc/self/fd/{data.fileno()}", os.O_RDONLY | os.O_CLOEXEC), "rb")
+        return copy
 
     async def chunk(self) -> bytes:
         """The next piece as soon as there is one, b"" at the end. Raises as `collect`."""

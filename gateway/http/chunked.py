@@ -8,7 +8,9 @@ _TRAILERS = 32768  # bytes of all trailers: nginx's 4 large header buffers
 
 
 class ChunkError(ValueError):
-    """The coding is broken: where the message ends can no longer be known."""
+    """The coding is broken: where the message ends can no longer be known. `parts` came before the fault."""
+
+    parts: tuple[bytes, ...] = ()
 
 
 class ChunkedDecoder:
@@ -27,9 +29,17 @@ class ChunkedDecoder:
 
     def feed(self, data: bytes) -> list[bytes]:
         """Decode a piece: the parts of the body in it. Raises ChunkError."""
+        parts: list[bytes] = []
+        try:
+            self._feed(data, parts)
+        except ChunkError as error:
+            error.parts = tuple(parts)
+            raise
+        return parts
+
+    def _feed(self, data: bytes, parts: list[bytes]) -> None:
         if self._pending:
             data, self._pending = self._pending + data, b""
-        parts: list[bytes] = []
         at, size = 0, len(data)
         while at < size and not self.done:
             if self._left:
@@ -42,12 +52,11 @@ class ChunkedDecoder:
             end = data.find(b"\n", at)
             if end < 0:
                 self._hold(data[at:])
-                return parts
+                return
             self._line(data[at:end])
             at = end + 1
         if self.done:
             self.rest = data[at:]
-        return parts
 
     def _hold(self, text: bytes) -> None:
         if self._after_data and text != b"\r":

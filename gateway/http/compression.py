@@ -241,7 +241,7 @@ def _proxied(words: frozenset[str], request: Request, response: Response) -> boo
         return True
     expires = response.find(b"expires")
     if expires is not None:
-        return "expired" in words and _expired(expires, response.date)
+        return "expired" in words and _expired(expires, response.date or response.find(b"date"))
     if response.find(b"cache-control") is not None:
         return any(word in words and _says(response, word) for word in ("no-cache", "no-store", "private"))
     modified = response.last_modified >= 0 or response.last_modified_text is not None

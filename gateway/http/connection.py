@@ -18,6 +18,7 @@ from gateway.http.headers import NO_HEADERS
 from gateway.http.message import ClientGone, FileBody, HttpError, Request, Response
 from gateway.http.output import send
 from gateway.http.pages import SILENT
+from gateway.http.replay import keep
 from gateway.http.report import report
 from gateway.http.router import Listen
 from gateway.http.sendfile import sendfile
@@ -121,8 +122,8 @@ class Connection(asyncio.Protocol):
         service.counters.accepted += 1
         service.connections.add(self)
         service.deadlines.add(self)
-        self.started = service.now()
-        self.deadline = self.started + self.listen.default.location.settings.client_header_timeout
+        self.started = time.time()
+        self.deadline = service.now() + self.listen.default.location.settings.client_header_timeout
         peer = transport.get_extra_info("peername")
         if self.listen.path:
             self.client = b"unix:"
@@ -284,6 +285,11 @@ class Connection(asyncio.Protocol):
 
     def _begin(self, found: Head) -> None:
         """Make the request and run it."""
+        replay = found.replay
+        if replay is not None:
+            if replay.answer(self):
+                return
+            found.replay = None
         service = self.service
         request = Request(self, found.method, found.target, found.uri, found.args, found.http, found.headers, time.time())
         request.line = found.line
@@ -296,7 +302,22 @@ class Connection(asyncio.Protocol):
         if headers.content_length > 0 or headers.chunked or headers.expect_continue:
             self._open_body(request)
         self.deadline = 0.0
-        self._run(request, self._answer(request))
+        self.request = request
+        self.sent = 0
+        answer = respond(request)
+        if answer.__class__ is Response:
+            rest = self._deliver(request, answer)  # type: ignore[arg-type]
+            if rest is None:
+                response = request.response
+                if response is not None and response.steady is not None:
+                    if found.seen:
+                        keep(found, request, response)
+                    found.seen = True
+                self._ended(request)
+                return
+        else:
+            rest = self._answer(request, answer)  # type: ignore[arg-type]
+        self._run(request, rest)
 
     def _open_body(self, request: Request) -> None:
         headers = request.headers
@@ -322,11 +343,12 @@ class Connection(asyncio.Protocol):
         self.deadline = 0.0
         request.location = request.server.location
         report(request, log.INFO, error.reason)
-        self._run(request, self._answer_refused(request, error))
-
-    def _run(self, request: Request, coroutine: Coroutine[Any, Any, None]) -> None:
+        request.keepalive = False
         self.request = request
         self.sent = 0
+        self._run(request, self._answer(request, refuse(request, error)))
+
+    def _run(self, request: Request, coroutine: Coroutine[Any, Any, None]) -> None:
         try:
             first = coroutine.send(None)
         except StopIteration:
@@ -356,57 +378,61 @@ class Connection(asyncio.Protocol):
             data, self.buffer = self.buffer, b""
             self._advance(data)
 
-    async def _answer(self, request: Request) -> None:
+    async def _answer(self, request: Request, answer: Awaitable[Response]) -> None:
         try:
-            response = await respond(request)
+            response = await answer
         except ClientGone as gone:
             request.response = Response(gone.status)
             raise
-        await self._deliver(request, response)
+        rest = self._deliver(request, response)
+        if rest is not None:
+            await rest
 
-    async def _answer_refused(self, request: Request, error: RequestError) -> None:
-        request.keepalive = False
-        await self._deliver(request, await refuse(request, error))
-
-    async def _deliver(self, request: Request, response: Response) -> None:
+    def _deliver(self, request: Request, response: Response) -> Coroutine[Any, Any, None] | None:
+        """Send the answer; what cannot be sent at once is returned as a coroutine."""
         if response.status in SILENT and response.content_type is None:
             request.response, self.closing = response, True
             self.transport.abort()
-            return
-        self._settle_keepalive(request)
+            return None
+        if request.keepalive:
+            self._settle_keepalive(request)
         body = request.body
         if body is not None and not body.asked:
             if request.error_status:
                 body.wanted = None  # nginx: an error answers an expectation by itself
             body.discard()
         try:
-            while True:
-                try:
-                    rest = send(request, response, self)
-                    break
-                except HttpError as error:  # a filter refuses the head (412, 416)
-                    response = await refuse(request, error)
-            if rest is not None:
-                await rest
-        except ClientGone:
-            raise
-        except OSError as error:  # the source of the body failed: the client must see that it is incomplete
-            report(request, log.ERROR, str(error))
-            request.keepalive = False
-            self.closing = True
+            rest = send(request, response, self)
+        except HttpError as error:  # a filter refuses the head (412, 416)
+            return self._answer(request, refuse(request, error))
+        except OSError as error:
+            self._source_failed(request, error)
+            return None
+        return None if rest is None else self._watch(request, rest)
+
+    async def _watch(self, request: Request, rest: Awaitable[None]) -> None:
+        try:
+            await rest
+        except OSError as error:
+            self._source_failed(request, error)
+
+    def _source_failed(self, request: Request, error: OSError) -> None:
+        """The body cannot be completed: the client must see that, so the connection is closed."""
+        report(request, log.ERROR, str(error))
+        request.keepalive = False
+        self.closing = True
 
     def _settle_keepalive(self, request: Request) -> None:
         """ngx_http_update_location_config: whether the connection stays open after this answer."""
-        if request.keepalive:
-            settings = request.location.settings
-            if (
-                self.served >= settings.keepalive_requests
-                or not settings.keepalive_timeout[0]
-                or (settings.keepalive_disable and _disabled(request, settings.keepalive_disable))
-                or self.service.draining
-                or self.service.now() - self.started > settings.keepalive_time
-            ):
-                request.keepalive = False
+        settings = request.location.settings
+        if (
+            self.served >= settings.keepalive_requests
+            or not settings.keepalive_timeout[0]
+            or (settings.keepalive_disable and _disabled(request, settings.keepalive_disable))
+            or self.service.draining
+            or request.started - self.started > settings.keepalive_time
+        ):
+            request.keepalive = False
 
     def _ended(self, request: Request) -> None:
         """The answer is written: log it, and go on or close."""
@@ -427,6 +453,7 @@ class Connection(asyncio.Protocol):
             self._finish_closing(request)
         if body is not None:
             body.close()
+        request.main = None  # type: ignore[assignment]  # its own cycle: freed now, not by the collector
 
     def _discard_rest(self, request: Request, body: RequestBody) -> None:
         """Read what the client still sends of a body that nobody wanted: then the next request, or the end."""
@@ -447,6 +474,7 @@ class Connection(asyncio.Protocol):
         self.request = None
         if request.body is not None:
             request.body.close()
+        request.main = None  # type: ignore[assignment]
         self.abort()
 
     def _finish_closing(self, request: Request) -> None:
@@ -484,7 +512,7 @@ class Connection(asyncio.Protocol):
     def drain(self) -> None:
         """Serve no further request: an idle connection closes now."""
         request = self.request
-        if request is None and not self.buffer:
+        if request is None and not self.buffer and self.served:  # a new connection's first request is still answered
             self._close()
         elif request is not None:
             request.keepalive = False
@@ -529,7 +557,11 @@ class Connection(asyncio.Protocol):
         if request.http == 9:
             self.write(body)
         elif response.length != -1 and response.trailers is None:
-            self.write(head(request, response, response.known_length(), chunked=False) + body)
+            length = response.length
+            opening = head(request, response, len(body) if length < 0 else length, chunked=False)
+            self.sent += len(opening) + len(body)
+            self.transport.write(opening + body)
+            response.sent = opening, body
         else:
             self.send_head(request, response, -1, chunked=True)
             if body:

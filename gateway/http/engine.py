@@ -5,6 +5,7 @@ round again, an `HttpError` goes to `error_page`, no answer at all is 403 for a 
 Source: ngx_http_core_module.c (phases), ngx_http_special_response.c.
 """
 
+from collections.abc import Awaitable
 from types import CoroutineType
 from typing import Any
 
@@ -20,36 +21,46 @@ _AGENTS_PADDED = (b"MSIE ", b"Chrome/")
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
-async def respond(request: Request, redirect: Redirect | None = None) -> Response:
-    """Answer a request that has its server, from the start or from a redirect. Raises only ClientGone; other failures are answers."""
-    stage = _from_start if redirect is None else _redirected
-    argument: Any = redirect
+def respond(request: Request) -> Response | Awaitable[Response]:
+    """Answer a request that has its server: at once where no handler has to wait and nothing goes wrong, else in a coroutine.
+
+    The coroutine raises only ClientGone; every other failure is an answer.
+    """
+    try:
+        outcome = _from_start(request, None)
+    except Exception as error:
+        outcome = error
+    return outcome if outcome.__class__ is Response else _settle(request, outcome)
+
+
+async def _settle(request: Request, outcome: Any) -> Response:
+    """Go on from an outcome, a coroutine that gives one, or an error, until there is a Response."""
     while True:
         try:
-            outcome = stage(request, argument)
             if outcome.__class__ is CoroutineType:
-                outcome = await outcome  # type: ignore[misc]
+                outcome = await outcome
             if outcome.__class__ is Response:
-                return outcome  # type: ignore[return-value]
-            stage, argument = (_redirected, outcome) if outcome is not None else (_nothing, None)
+                return outcome  # type: ignore[no-any-return]
+            if outcome is None:
+                outcome = _nothing(request)
+            elif isinstance(outcome, Redirect):
+                outcome = _redirected(request, outcome)
+            elif isinstance(outcome, HttpError):
+                outcome = _failed(request, outcome)
+            else:
+                raise outcome
         except HttpError as error:
-            stage, argument = _failed, error
+            outcome = error
         except ClientGone:
             raise
         except Exception as error:
             log.main.write(log.ALERT, log.crash(type(error), error, error.__traceback__), request.main.peer.number)
-            stage, argument = _failed, HttpError(500)
+            outcome = HttpError(500)
 
 
-async def refuse(request: Request, error: HttpError) -> Response:
-    """Answer a request whose head was refused: its error page may still route."""
-    try:
-        outcome = _failed(request, error)
-    except HttpError as second:
-        outcome = _built_in(request, second)
-    if outcome.__class__ is Response:
-        return outcome  # type: ignore[no-any-return]
-    return await respond(request, outcome)
+def refuse(request: Request, error: HttpError) -> Awaitable[Response]:
+    """Answer a request whose head was refused, ours or by a filter: its error page may still route."""
+    return _settle(request, error)
 
 
 def _from_start(request: Request, _argument: Any) -> Any:
@@ -63,7 +74,9 @@ def _from_start(request: Request, _argument: Any) -> Any:
 async def _enter(request: Request) -> Outcome:
     """Server level: nginx's post-read and server-rewrite phases."""
     server = request.server
-    steps = server.post_read if server.program is None else (*server.post_read, server.program)
+    steps = () if request.internal else server.post_read  # a redirected request and a subrequest begin after it
+    if server.program is not None:
+        steps = (*steps, server.program)
     for handler in steps:
         outcome: Any = handler(request)
         if outcome.__class__ is CoroutineType:
@@ -147,7 +160,7 @@ async def _handle_rest(request: Request, location: Location, index: int, pending
     return outcome  # type: ignore[no-any-return]
 
 
-def _nothing(request: Request, _argument: Any) -> Any:
+def _nothing(request: Request) -> Any:
     """No handler answered: nginx's end of the content phase."""
     if request.uri.endswith(b"/"):
         name = request.location.mapping(request).decode("utf-8", "surrogateescape")
@@ -192,9 +205,8 @@ def _redirected(request: Request, redirect: Redirect) -> Any:
 def _failed(request: Request, error: HttpError) -> Any:
     """An answer by status alone: `error_page`, or the built-in page."""
     status = error.status
-    main = request.main
     if status in NOT_KEPT:
-        main.keepalive = False
+        request.keepalive = False
     location = request.location = request.location or request.server.location
     if status in SILENT:
         return Response(status)

@@ -71,11 +71,11 @@ def head(request: Request, response: Response, length: int, *, chunked: bool) ->
     settings = request.location.settings
     parts = [_opening_of(response, settings.server_tokens)]
     content_type = response.content_type
-    if content_type and response.type_text is not None and response.type_text.startswith(content_type):
-        parts.append(b"Content-Type: %b\r\n" % response.type_text)
-    elif content_type:
+    if content_type:
         charset = response.charset
-        parts.append(b"Content-Type: %b\r\n" % content_type if charset is None else b"Content-Type: %b; charset=%b\r\n" % (content_type, charset))
+        if charset is not None:
+            content_type += b"; charset=" + charset
+        parts.append(b"Content-Type: " + content_type + b"\r\n")
     if length >= 0:
         parts.append(b"Content-Length: %d\r\n" % length)
     if response.last_modified >= 0 and response.last_modified_text is None and response.status in _MODIFIED_WITH:
@@ -96,7 +96,7 @@ def head(request: Request, response: Response, length: int, *, chunked: bool) ->
         parts.append(b"Vary: Accept-Encoding\r\n")
     if location is not None:  # one that stays as it is stands among the other headers
         parts.append(b"Location: %b\r\n" % location)
-    for item in response.fields:
-        parts.append(b"%b: %b\r\n" % item)
+    for name, value in response.fields:
+        parts.append(name + b": " + value + b"\r\n")
     parts.append(b"\r\n")
     return b"".join(parts)

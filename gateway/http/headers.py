@@ -128,7 +128,7 @@ def read_lines(block: bytes, memo: LineMemo) -> tuple[list[bytes], list[Pair], I
 
 
 def read_crlf_lines(block: bytes, memo: LineMemo) -> tuple[list[bytes], list[Pair], Index]:
-    """`read_lines` for the usual block, which ends in CR and has no line end but CRLF. Raises UnusualBlockError for others."""
+    """`read_lines` for the usual block, ending in CR and separated by CRLF alone. Raises UnusualBlockError for others."""
     lines = block[:-1].split(b"\r\n")
     return _indexed(lines, list(map(memo.__getitem__, lines)))
 
@@ -143,7 +143,7 @@ def _indexed(lines: list[bytes], pairs: list[Pair]) -> tuple[list[bytes], list[P
 
 
 def end_of_block(data: bytes, eol: int) -> tuple[int, int]:
-    """Find the empty line from the start line's LF on: (offset of the LF before it, offset after it), -1 both if none."""
+    """Find the empty line from the start line's LF on: (offset of the LF before it, offset after it), or -1 twice."""
     crlf, lf = data.find(b"\n\r\n", eol), data.find(b"\n\n", eol)
     if lf >= 0 and (crlf < 0 or lf < crlf):
         return lf, lf + 2
@@ -241,13 +241,23 @@ class RequestHeaders:
             if pair[0] != lower:
                 lines.append(line)
                 pairs.append(pair)
-        copy = RequestHeaders.__new__(RequestHeaders)
-        for slot in RequestHeaders.__slots__:
-            setattr(copy, slot, getattr(self, slot))
+        copy = self._copy()
         index = dict(reversed(pairs))
         copy.lines, copy.pairs, copy.get = lines, pairs, index.get
         copy.repeated = len(index) != len(pairs)
         copy._items = copy.forms = None
+        return copy
+
+    def without_body(self) -> "RequestHeaders":
+        """A copy for a request that has these headers but not the body that they speak of."""
+        copy = self._copy()
+        copy.content_length, copy.chunked = -1, False
+        return copy
+
+    def _copy(self) -> "RequestHeaders":
+        copy = RequestHeaders.__new__(RequestHeaders)
+        for slot in RequestHeaders.__slots__:
+            setattr(copy, slot, getattr(self, slot))
         return copy
 
 

@@ -95,12 +95,11 @@ def _time_iso8601(_request: Request) -> bytes:
     return _iso
 
 
-_STATUS = {status: b"%03d" % status for status in range(1000)}
-
-
 def _status(request: Request) -> bytes:
     response = request.main.response
-    return _STATUS[response.status] if response is not None else b"009" if request.http == 9 else b"000"
+    if response is None:
+        return b"009" if request.http == 9 else b"000"
+    return b"%03d" % response.status
 
 
 def _bytes_sent(request: Request) -> bytes:

@@ -12,7 +12,7 @@ Link = Callable[[bytes], bytes]  # a URL as written, to the one to be written in
 
 LONGEST = 1 << 20  # bytes; a longer tag, string or url() is passed on as it is
 _RAW = frozenset(b"script style textarea title xmp iframe noembed noframes".split())  # elements that hold no tags
-_LOADED = frozenset(  # kinds of <link> that fetch a file for this page; a canonical or alternate link names another page
+_LOADED = frozenset(  # kinds of <link> that fetch a file for this page; a canonical one names another page
     b"stylesheet icon preload prefetch manifest apple-touch-icon apple-touch-icon-precomposed mask-icon".split()
 )
 _DRAWN = frozenset(b"image use feimage".split())  # of SVG: their href fetches, that of <a> and <area> leads elsewhere
@@ -48,7 +48,8 @@ def _tag_at(data: bytes, start: int) -> tuple[int, bytes, list[Attribute]] | Non
     opening, size = _TAG.match(data, start), len(data)
     if opening is None:
         return None
-    at, attributes = opening.end(), []
+    at = opening.end()
+    attributes: list[Attribute] = []
     while True:
         at = _GAP.match(data, at).end()  # type: ignore[union-attr]
         if at >= size:
@@ -153,7 +154,7 @@ class Html:
         out.append(data[at:after])
         return after
 
-    def _until_bracket(self, data: bytes, at: int, out: list[bytes], _final: bool) -> int:
+    def _until_bracket(self, data: bytes, at: int, out: list[bytes], final: bool) -> int:
         end = data.find(b">", at)
         if end >= 0:
             self._state = self._text
@@ -193,7 +194,7 @@ class Html:
         return after
 
     def _rewritten(self, data: bytes, start: int, end: int, name: bytes, attributes: list[Attribute]) -> bytes:
-        out, at = [], start
+        at, out = start, list[bytes]()
         values = {attribute: data[begin:stop] for attribute, begin, stop in reversed(attributes)}
         if name == b"base" and not self._based and b"href" in values:
             self._based = True
@@ -213,8 +214,8 @@ class Html:
         if attribute == b"style":
             return self._style
         if attribute in (b"href", b"xlink:href"):
-            loads = name in _DRAWN or (name == b"link" and not _LOADED.isdisjoint(values.get(b"rel", b"").lower().split()))
-            return self._link if loads else None
+            kinds = values.get(b"rel", b"").lower().split() if name == b"link" else ()
+            return self._link if name in _DRAWN or not _LOADED.isdisjoint(kinds) else None
         return None
 
     def _style(self, value: bytes) -> bytes:
@@ -223,7 +224,7 @@ class Html:
 
     def _set(self, value: bytes) -> bytes:
         """`srcset`: URLs, each with a descriptor or none, between commas (HTML standard, section 4.8.4.2.1)."""
-        out, at = [], 0
+        at, out = 0, list[bytes]()
         while (found := _CANDIDATE.match(value, at)) is not None:
             url = found[1].rstrip(b",")
             begin = found.start(1)

@@ -1,8 +1,9 @@
 """A bounded memory of parsed text: what was parsed twice is kept, what is sent once never takes room.
 
-Two generations make it cheap and hard to thrash: entries live in the dictionary itself, and when that is full it becomes
-the old generation, whose entries come back when they are next used. A key is admitted when it is offered a second time, so
-text that never repeats (a hostile client's, a header with a request number) costs an integer in a table of fixed size.
+Two generations make it cheap and hard to thrash: entries live in the dictionary itself, and when that is full it
+becomes the old generation, whose entries come back when they are next used. A key is admitted when it is offered a
+second time, so text that never repeats (a hostile client's, a header with a request number) costs an integer in a table
+of fixed size.
 """
 
 from typing import Generic, TypeVar

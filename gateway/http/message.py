@@ -98,6 +98,16 @@ class Transform(Protocol):
         """The body has ended: give out the rest."""
 
 
+class Splice(Protocol):
+    """What a filter returns that has to wait while it changes a body: it takes the body itself, as a stream.
+
+    It sets `response.length` to -1. Filters before it see the body first, those after it see what it makes of it.
+    """
+
+    def splice(self, body: Stream) -> Stream:
+        """Take the body; give the one that stands in its place. It reads nothing before it is read."""
+
+
 Body = bytes | FileBody | Stream
 
 
@@ -111,6 +121,7 @@ class Response:
 
     __slots__ = (
         "body",
+        "changed",
         "charset",
         "conditional",
         "content_type",
@@ -122,8 +133,10 @@ class Response:
         "location",
         "ranges",
         "reason",
+        "sent",
         "server",
         "status",
+        "steady",
         "trailers",
         "type_text",
         "vary",
@@ -145,7 +158,11 @@ class Response:
         self.fields: Fields = []
         self.ranges = False  # nginx's allow_ranges: Accept-Ranges is sent and ranges are served
         self.vary = False  # nginx's gzip_vary: "Vary: Accept-Encoding"
+        # says, at a loop time, whether the source is unchanged; None: the answer may not be given again (see http/replay)
+        self.steady: Callable[[float], bool] | None = None
+        self.sent: tuple[bytes, bytes] | None = None  # head and body, once written in one piece
         self.trailers: Callable[[], Fields] | None = None
+        self.changed = False  # a filter's transform stands between `body` and the client
         self.body: Body = body
 
     def known_length(self) -> int:
@@ -180,6 +197,7 @@ class Peer(Protocol):
     served: int  # requests begun on this connection, this one included: $connection_requests
     scheme: bytes
     sent: int  # bytes written for the present request: $bytes_sent
+    service: Any  # what the connections of this worker share (`gateway.http.service.Service`)
 
 
 class Request:
@@ -278,6 +296,6 @@ class Request:
 
 Outcome = Response | Redirect | None
 Handler = Callable[[Request], Outcome | Awaitable[Outcome]]
-Filter = Callable[[Request, Response], Transform | None]
+Filter = Callable[[Request, Response], Transform | Splice | None]
 Logger = Callable[[Request], None]
 Getter = Callable[[Request], bytes | None]

@@ -4,6 +4,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from gateway.http.message import FileBody, Request, Response, Stream, Transform
+from gateway.http.streams import Filtered
 
 if TYPE_CHECKING:
     from gateway.http.connection import Connection
@@ -22,7 +23,12 @@ def filtered(request: Request, response: Response) -> list[Transform]:
     for a_filter in request.location.filters:
         transform = a_filter(request, response)
         if transform is not None:
-            transforms.append(transform)
+            if hasattr(transform, "splice"):
+                response.body = transform.splice(Filtered(response.body, transforms))
+                transforms = []
+            else:
+                transforms.append(transform)
+            response.changed = True
     return transforms
 
 

@@ -5,7 +5,7 @@ Source: https://nginx.org/en/docs/http/request_processing.html and .../ngx_http_
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gateway.http.message import Filter, Handler, Logger, Request
 
@@ -30,10 +30,12 @@ class Location:
     redirect: bytes | None = None  # a prefix location that passes requests on: "/dir" is sent to "/dir/" (nginx's auto_redirect)
     stops: bool = False  # `^~`: no regular expressions after this prefix
     exact: bool = False
+    steady: bool = False  # no handler or filter looks at more than the head: answers may be given again (http/replay)
     limited: "tuple[frozenset[bytes], Location] | None" = None  # `limit_except`: the methods spared, and the plan for all others
     error_pages: tuple[tuple[tuple[int, ...], int | None, Callable[[Request], bytes]], ...] = ()
     folder: Callable[[Request], bytes] = lambda request: b""  # $document_root
     mapping: Callable[[Request], bytes] = lambda request: b""  # $request_filename
+    notes: dict[object, Any] = field(default_factory=dict)  # by module: what its variables read at this level
 
 
 @dataclass(slots=True, eq=False)

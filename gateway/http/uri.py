@@ -1,4 +1,4 @@
-"""Request URIs and hosts: the reading of a request target, its normal form, its escaping, and what is taken for a host."""
+"""Request URIs and hosts: the reading of a target, its normal form, its escaping, and what is taken for a host."""
 
 import re
 from functools import lru_cache
@@ -45,7 +45,7 @@ def host_of(value: bytes) -> bytes | None:
 def split_target(target: bytes) -> tuple[bytes, bytes | None]:
     """Take the authority off an absolute-form target: (path and query as sent, authority or None). Raises UriError.
 
-    A target without a path keeps what nginx calls the unparsed URI: "/" for `http://host`, "?args" for `http://host?args`.
+    Without a path nginx's "unparsed URI" is "/" for `http://host` and "?args" for `http://host?args`.
     """
     if target.translate(None, _CONTROLS) != target:
         raise UriError("control character")
@@ -63,8 +63,8 @@ def split_target(target: bytes) -> tuple[bytes, bytes | None]:
 def parse_path(path: bytes, merge_slashes: bool = True) -> tuple[bytes, bytes]:
     """Read a path and query as sent: (normalised path, arguments). Raises UriError.
 
-    nginx's ngx_http_parse_complex_uri: a fragment is dropped, percent-encoded octets are decoded once, "//" is merged, "."
-    and ".." segments are resolved; ".." above the root, an encoded NUL and a broken escape are errors.
+    nginx's ngx_http_parse_complex_uri: a fragment is dropped, percent-encoded octets are decoded once, "//" is merged,
+    "." and ".." segments are resolved; ".." above the root, an encoded NUL and a broken escape are errors.
     """
     path, _, _ = path.partition(b"#")
     path, _, args = path.partition(b"?")

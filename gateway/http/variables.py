@@ -57,8 +57,8 @@ def _protocol(request: Request) -> bytes | None:
 
 
 def _request_body(request: Request) -> bytes | None:
-    body = request.main.body
-    data = body.data() if body is not None and body.complete else None
+    body = request.body
+    data = body.data() if body is not None and body.complete and body.asked else None  # nginx: only once it was read
     return data if isinstance(data, bytes) else None
 
 
@@ -119,7 +119,7 @@ def _filename(request: Request) -> bytes | None:
 
 CORE: Mapping[str, Variable] = {
     "args": Variable(lambda request: request.args, _set_args),
-    "query_string": Variable(lambda request: request.args, _set_args),
+    "query_string": Variable(lambda request: request.args),
     "is_args": Variable(_is_args),
     "uri": Variable(lambda request: request.uri),
     "document_uri": Variable(lambda request: request.uri),
@@ -163,7 +163,7 @@ def _sent_header(name: str) -> Variable:
     lower = name.replace("_", "-").encode()
 
     def get(request: Request) -> bytes | None:
-        response = request.main.response
+        response = request.response
         if response is None:
             return None
         known = _SENT.get(lower)
@@ -176,14 +176,14 @@ def _sent_header(name: str) -> Variable:
 
 
 def _sent_type(request: Request) -> bytes | None:
-    response = request.main.response
+    response = request.response
     if response is None or not response.content_type:
         return None
     return response.content_type + (b"; charset=" + response.charset if response.charset else b"")
 
 
 def _sent_length(request: Request) -> bytes | None:
-    response = request.main.response
+    response = request.response
     length = response.known_length() if response is not None else -1
     return b"%d" % length if length >= 0 else None
 
@@ -191,7 +191,7 @@ def _sent_length(request: Request) -> bytes | None:
 def _sent_modified(request: Request) -> bytes | None:
     from gateway.http.dates import http_date
 
-    response = request.main.response
+    response = request.response
     if response is None:
         return None
     if response.last_modified_text is not None:
@@ -211,7 +211,7 @@ _SENT: Mapping[bytes, Callable[[Request], bytes | None]] = {
     b"content-type": _sent_type,
     b"content-length": _sent_length,
     b"last-modified": _sent_modified,
-    b"location": lambda request: request.main.response.location if request.main.response is not None else None,
+    b"location": lambda request: request.response.location if request.response is not None else None,
     b"connection": _sent_connection,
     b"transfer-encoding": _sent_coding,
 }

@@ -1,7 +1,7 @@
 """Request heads of HTTP/1: request line, header block, the limits on both, and memos that make repeated heads cheap.
 
-Source: RFC 9112 sections 2-3 and 5; statuses and log texts are those of nginx (ngx_http_parse.c's states, mainline where
-it is stricter than older releases).
+Source: RFC 9112 sections 2-3 and 5; statuses and log texts are those of nginx (ngx_http_parse.c's states, mainline
+where it is stricter than older releases).
 """
 
 import re
@@ -20,6 +20,7 @@ from gateway.http.headers import (
 )
 from gateway.http.memo import Memo
 from gateway.http.message import HttpError
+from gateway.http.replay import Replay
 from gateway.http.uri import UriError, host_of, parse_path, split_target
 
 _METHOD = re.compile(rb"[A-Z_\-]+")
@@ -69,9 +70,9 @@ class RequestLine:
 
 
 class Head:
-    """A request's head: `end` is the offset after it, `uri` decoded and normalised, `host` lower case and without port."""
+    """A request's head: `end` is the offset after it, `uri` decoded and normalised, `host` in lower case without port."""
 
-    __slots__ = ("args", "end", "headers", "host", "http", "keepalive", "line", "method", "target", "uri")
+    __slots__ = ("args", "end", "headers", "host", "http", "keepalive", "line", "method", "replay", "seen", "target", "uri")
 
     def __init__(self, line: RequestLine, headers: RequestHeaders, end: int) -> None:
         self.method = line.method
@@ -85,6 +86,8 @@ class Head:
         self.end = end
         # RFC 9112 section 9.3
         self.keepalive = not headers.close if http > 10 else headers.keep_alive
+        self.seen = False  # answered before: this object is the memo's, shared by all requests that sent the same bytes
+        self.replay: Replay | None = None
 
 
 class RequestParser:
@@ -180,7 +183,8 @@ class RequestParser:
                     400, 'client sent invalid header line: "\\x0D"', line.line, Head(line, NO_HEADERS, 0)
                 )
             return None
-        headers = self._headers(data[eol + 1 : end], line)
+        block = data[eol + 1 : end]
+        headers = self._blocks.get(block) or self._usual_headers(block) or self._headers(block, line)
         _agree(line, headers)
         return Head(line, headers, after)
 

@@ -1,7 +1,7 @@
 """Response heads of HTTP/1, as upstream servers send them: as lenient and as strict as nginx's proxy.
 
-Source: RFC 9112 section 4; ngx_http_parse_status_line, ngx_http_upstream_process_header. The header block is read by the
-same parser as a request's.
+Source: RFC 9112 section 4; ngx_http_parse_status_line, ngx_http_upstream_process_header. The header block is read by
+the same parser as a request's.
 """
 
 import re
@@ -35,10 +35,23 @@ SINGLE = frozenset(
 class ResponseHead:
     """An upstream's head, immutable and shared by answers with the same bytes.
 
-    `line` is the status line from the code on ("200 OK"). `forms` keeps what others derive from it, by a key of their own.
+    `line` is the status line from the code on ("200 OK"). `forms` keeps what others derive from it, by keys of their own.
     """
 
-    __slots__ = ("chunked", "close", "content_length", "forms", "get", "http", "lines", "line", "pairs", "status")
+    __slots__ = (
+        "chunked",
+        "close",
+        "content_length",
+        "forms",
+        "get",
+        "http",
+        "interim",
+        "line",
+        "lines",
+        "pairs",
+        "plain",
+        "status",
+    )
 
     def __init__(
         self, http: int, status: int, line: bytes, lines: Sequence[bytes], pairs: Sequence[Pair], index: Index
@@ -56,6 +69,8 @@ class ResponseHead:
         self.chunked = coding is not None and _chunked(coding, length)
         connection = index.get(b"connection")
         # RFC 9112 section 9.3; nginx looks for the word anywhere in the value
+        self.interim = 100 <= status < 200 and status != 101
+        self.plain = status >= 200 and status not in (204, 304) and not self.chunked  # its body is as long as it says
         self.close = http < 11 if connection is None else http < 11 or b"close" in connection.lower()
 
     def items(self) -> list[Pair]:
@@ -106,7 +121,9 @@ class ResponseParser:
 
 
 def _without_repeats(lines: Sequence[bytes], pairs: Sequence[Pair]) -> tuple[list[bytes], list[Pair], Index]:
-    kept_lines, kept, index = [], [], {}
+    kept_lines: list[bytes] = []
+    kept: list[Pair] = []
+    index: Index = {}
     for line, pair in zip(lines, pairs, strict=True):
         name = pair[0]
         if name in index:

@@ -1,7 +1,7 @@
 """Which request the VM works for right now, and what Lua keeps of a request between its hooks.
 
-All Lua of a worker runs on one thread and never calls back into itself, so that one module variable is enough: it is set
-before each entry, and the callables of `gateway.lua.api` read it.
+All Lua of a worker runs on one thread and never calls back into itself, so that one module variable is enough: it is
+set before each entry, and the callables of `gateway.lua.api` read it.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,19 @@ if TYPE_CHECKING:
 
 NOTE = "lua"  # the key of a request's Run among its notes
 INIT, INIT_WORKER, SET, REWRITE, ACCESS, CONTENT, HEADER_FILTER, BODY_FILTER, LOG, COMPRESS = range(1, 11)
-DIRECTIVES = ("", "init", "init_worker", "set", "rewrite", "access", "content", "header_filter", "body_filter", "log", "compress")
+DIRECTIVES = (
+    "",
+    "init",
+    "init_worker",
+    "set",
+    "rewrite",
+    "access",
+    "content",
+    "header_filter",
+    "body_filter",
+    "log",
+    "compress",
+)
 
 _numbers = count(1)
 
@@ -68,7 +80,9 @@ class Run:
         self.draft.length = -1
         self.response = self.draft  # the head that ngx.header stands for: the draft, in the filters the answer
         self.pieces: list[bytes] = []  # output not yet handed to the engine; b"" is a flush
-        self.joined: bytes | None = None  # the output as handed over in one piece, for the body filter to find its pieces
+        self.joined: bytes | None = (
+            None  # the output as handed over in one piece, for the body filter to find its pieces
+        )
         self.sent = False  # the head is decided
         self.typed = False  # ngx.header.content_type was set or cleared
         self.buffered = False  # HTTP/1.0: output is held back to learn its length

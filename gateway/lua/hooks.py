@@ -1,7 +1,8 @@
-"""A location's Lua as the engine's handlers, filters, transforms and loggers; built at load, one closure per directive."""
+"""A location's Lua as the engine's handlers, filters, transforms and loggers; a closure per directive, made at load."""
 
 import os
 from dataclasses import dataclass
+from types import CoroutineType
 from typing import Any
 
 from gateway import log
@@ -12,7 +13,7 @@ from gateway.lua import bridge, messages, schedule
 from gateway.lua.api import body as request_body
 from gateway.lua.api import headers
 from gateway.lua.bridge import BODY_FILTER, COMPRESS, HEADER_FILTER, INIT_WORKER, LOG, NOTE, SET, Local, Run, run_of
-from gateway.lua.messages import LuaFailure
+from gateway.lua.messages import LuaLoadError
 from gateway.lua.runtime import Chunk, LuaSite, reason
 from gateway.module import Compiled, Variable
 
@@ -56,8 +57,8 @@ def script(site: LuaSite, local: Local, code: Code, phase: int) -> Handler:
 
 async def _with_body(run: Run, code: Code, phase: int) -> Outcome:
     await schedule.read_body(run)
-    outcome = schedule.begin(run, schedule.loaded(run, code.of(run.request), phase), phase)
-    return outcome if outcome is None or not hasattr(outcome, "send") else await outcome
+    outcome: Any = schedule.begin(run, schedule.loaded(run, code.of(run.request), phase), phase)
+    return await outcome if outcome.__class__ is CoroutineType else outcome  # type: ignore[no-any-return]
 
 
 def head_filter(site: LuaSite, local: Local, head: Code | None, body: Code | None) -> Filter:
@@ -81,7 +82,7 @@ def head_filter(site: LuaSite, local: Local, head: Code | None, body: Code | Non
 def _number(run: Run, code: Code, phase: int) -> int:
     try:
         return run.vm.load(code.of(run.request))
-    except LuaFailure as error:
+    except LuaLoadError as error:
         messages.write(run.request, log.ERROR, error.message)
         raise ClientGone(_CLOSE) from None
 
@@ -95,7 +96,7 @@ def _run_head(run: Run, code: Code, response: Response) -> None:
     if status is None or run.exited:
         return
     run.exit_code, run.exited = None, True
-    if status < 0 or status == _CLOSE:
+    if status < 0:
         raise ClientGone(_CLOSE)
     if status >= 300 or status in (201, 204):
         raise HttpError(status)
@@ -151,13 +152,13 @@ class BodyFilter:
 
 
 def policy(site: LuaSite, local: Local, code: Code) -> Any:
-    """compress_by_lua: asked by the compressing filter for each answer. An error leaves things as they are configured."""
+    """compress_by_lua: asked by the compressing filter for each answer. An error changes nothing."""
 
     def wanted(request: Request, response: Response) -> Wish | None:
         run = run_of(request, site, local)
         try:
             number = run.vm.load(code.of(request))
-        except LuaFailure as error:
+        except LuaLoadError as error:
             messages.write(request, log.ERROR, error.message)
             return None
         run.phase, run.response = COMPRESS, response
@@ -185,7 +186,7 @@ def logger(site: LuaSite, local: Local, code: Code) -> Logger:
         run = run_of(request, site, local)
         try:
             number = run.vm.load(code.of(request))
-        except LuaFailure as error:
+        except LuaLoadError as error:
             messages.write(request, log.ERROR, error.message)
             return
         failure = schedule.plain(run, number, LOG, request.response or run.draft)
@@ -277,16 +278,15 @@ def variable(shared: dict[Any, Any], name: str) -> Variable:
     return Variable(get, lambda request, value: request.assign(name, value))
 
 
-def start_worker(site: LuaSite) -> None:
-    """init_worker_by_lua."""
+def start_worker(site: LuaSite, number: int) -> None:
+    """init_worker_by_lua, in the worker of this number."""
+    site.worker = number
     if site.init_worker is None:
         return
     bridge.current = None  # type: ignore[assignment]
     try:
         failure: Any = site.vm.call(site.vm.load(site.init_worker), 0, INIT_WORKER)
-    except LuaFailure as error:
+    except LuaLoadError as error:
         failure = error.message
     if failure is not None:
         log.main.write(log.ERROR, f"init_worker_by_lua error: {messages.text_of(failure)}", lines=True)
-
-

@@ -6,7 +6,7 @@ from gateway.http.report import context
 from gateway.lua.bridge import DIRECTIVES
 
 
-class LuaFailure(Exception):
+class LuaLoadError(Exception):
     """A chunk that does not load: the text for the log, and the status it is answered with."""
 
     def __init__(self, message: str, status: int = 500) -> None:
@@ -26,7 +26,9 @@ def write(request: Request | None, level: int, message: str) -> None:
         return
     target = request.location.settings.errors
     if level <= target.level:
-        target.write(level, message + context(request), request.main.peer.number, lines=True)
+        over = request.main is None  # a script that went on after ngx.eof
+        number = 0 if over else request.main.peer.number
+        target.write(level, message if over else message + context(request), number, lines=True)
 
 
 def aborted(request: Request, text: object) -> None:
@@ -55,7 +57,7 @@ def late_ngx_status(request: Request) -> None:
     write(request, log.ERROR, "attempt to set ngx.status after sending out response headers")
 
 
-def not_loaded(source: str, text: object, status: int = 500) -> LuaFailure:
+def not_loaded(source: str, text: object, status: int = 500) -> LuaLoadError:
     """A chunk did not compile; `source` is a file name, "" for code in the configuration."""
     what = f'external Lua file "{source}"' if source else "inlined Lua code"
-    return LuaFailure(f"failed to load {what}: {text_of(text)}", status)
+    return LuaLoadError(f"failed to load {what}: {text_of(text)}", status)

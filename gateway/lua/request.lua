@@ -51,7 +51,6 @@ function req.get_uri_args(max)
     return collect(limit(max, 100), host.uri_args)
 end
 
-ngx.req.get_query_args = req.get_uri_args
 
 function req.get_method()
     if not READ[now.phase] then

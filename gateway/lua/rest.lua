@@ -127,7 +127,8 @@ local function searched(given, default)
     if given == "" then
         return default
     end
-    given = given:gsub("%$prefix", (options.prefix:gsub("/$", ""):gsub("%%", "%%%%")))
+    local prefix = options.prefix:gsub("%%", "%%%%")
+    given = given:gsub("%${prefix}", prefix):gsub("%$prefix", prefix)
     given = given:gsub(";;", ";\1;"):gsub("\1", (default:gsub("%%", "%%%%")))
     return (given:gsub("^;", ""):gsub(";$", ""))
 end

@@ -7,6 +7,7 @@ other type would arrive in Lua as an object (see `guarded`).
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
@@ -14,10 +15,10 @@ from typing import Any
 from gateway import VERSION, log
 from gateway.config.schema import ConfigError
 from gateway.lua import bridge
-from gateway.lua.messages import LuaFailure, not_loaded, text_of
+from gateway.lua.messages import LuaLoadError, not_loaded, text_of
 from gateway.module import Variable
 
-PRELUDES = ("ngx", "text", "request", "re", "compress", "rest")
+PRELUDES = ("ngx", "output", "text", "request", "re", "cjson", "compress", "rest")
 _HARD = 2  # times the limit: the kernel stops a script at the limit, lupa refuses what one call asks for beyond this
 _PLAIN = (bytes, int, float, bool, type(None))
 
@@ -48,7 +49,20 @@ class Chunk:
 class Vm:
     """One virtual machine and the functions of its kernel (see kernel.lua)."""
 
-    __slots__ = ("_kernel", "_lua", "body", "call", "compress", "done", "drop", "finished", "numbers", "resume", "set", "start")
+    __slots__ = (
+        "_kernel",
+        "_lua",
+        "body",
+        "call",
+        "compress",
+        "done",
+        "drop",
+        "finished",
+        "numbers",
+        "resume",
+        "set",
+        "start",
+    )
 
     def __init__(self, lua: Any, kernel: Any) -> None:
         self._lua, self._kernel = lua, kernel
@@ -81,7 +95,7 @@ class Vm:
             self.done(finished.pop())
 
     def load(self, chunk: Chunk) -> int:
-        """The number of a compiled chunk. Raises LuaFailure."""
+        """The number of a compiled chunk. Raises LuaLoadError."""
         number = self.numbers.get(chunk)
         if number is None:
             code = _read(chunk.path) if chunk.path else chunk.code
@@ -103,7 +117,7 @@ def _read(path: str) -> bytes:
 
 
 def guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The callable as Lua gets it: no exception crosses, for it would arrive as an object that holds Python's frames."""
+    """The callable as Lua gets it: no exception crosses, for it would be an object there that holds Python's frames."""
 
     def call(*arguments: Any) -> Any:
         try:
@@ -201,6 +215,8 @@ class LuaSite:
     init_worker: Chunk | None = None
     vm: Vm = None  # type: ignore[assignment]  # made by `begin`
     variables: dict[bytes, Variable | None] = field(default_factory=dict)
+    workers: int = 1  # worker_processes
+    worker: int = 0  # this worker's number
     programs: dict[int, Any] = field(default_factory=dict)  # set_by_lua of each plan, by its identity
 
     def begin(self) -> None:
@@ -214,11 +230,13 @@ class LuaSite:
             previous, bridge.current = bridge.current, None  # type: ignore[assignment]
             try:
                 failure = vm.call(vm.load(self.init), 0, bridge.INIT)
-            except LuaFailure as error:
+            except LuaLoadError as error:
                 failure = error.message.partition(": ")[2].encode("utf-8", "surrogateescape")
             bridge.current = previous
             if failure is not None:
-                raise ConfigError(f"init_by_lua error: {text_of(failure)}")
+                text = text_of(failure)
+                log.main.write(log.ERROR, f"init_by_lua error: {text}", lines=True)
+                raise ConfigError(f"init_by_lua error: {text.partition(chr(10))[0]}")
         vm.guard()
         return vm
 
@@ -228,10 +246,12 @@ class LuaSite:
             return self.variables[name]
         except KeyError:
             pass
-        try:
-            found: Variable | None = self.lookup(name.lower().decode("utf-8", "surrogateescape"))
-        except ConfigError:
-            found = None
+        text = name.decode("utf-8", "surrogateescape")
+        found: Variable | None = None
+        for spelling in (text.lower(), text):  # the name of a variable has no case in nginx
+            with suppress(ConfigError):
+                found = self.lookup(spelling)
+                break
         if len(self.variables) < 4096:
             self.variables[name] = found
         return found

@@ -12,8 +12,8 @@ from gateway import log
 from gateway.http.flow import Flow
 from gateway.http.message import ClientGone, HttpError, Outcome, Redirect, Response
 from gateway.lua import bridge, messages
-from gateway.lua.bridge import CONTENT, Run
-from gateway.lua.messages import LuaFailure
+from gateway.lua.bridge import CONTENT, SET, Run
+from gateway.lua.messages import LuaLoadError
 from gateway.lua.runtime import reason
 
 EXIT, EXEC, JUMP, ERROR, SLEEP, BODY, FLUSH, TURN = 1, 2, 3, 4, 11, 12, 13, 14
@@ -79,7 +79,7 @@ async def _waiting(run: Run, op: Op, phase: int) -> Outcome:
     run.waiting = True
     try:
         while waits(op):
-            if run.sent and run.pieces and not run.buffered:
+            if run.sent and (run.pieces or op == FLUSH) and not run.buffered and run.request.method != b"HEAD":
                 stream = Output(run, op, phase)
                 op = None
                 return _answer(run, stream)
@@ -115,13 +115,15 @@ def settled(run: Run, op: Op, phase: int) -> Outcome:
 
 def jumped(run: Run) -> Redirect:
     """ngx.req.set_uri(uri, true): find the location anew."""
+    run.vm.done(run.number)  # ngx.ctx is lost at an internal redirect
+    run.context = False
     request = run.request
     return Redirect(request.uri, request.args, rewritten=True)
 
 
 def _executed(uri: bytes, args: bytes | None) -> Redirect:
     if uri.startswith(b"@"):
-        return Redirect(name=uri.decode("utf-8", "surrogateescape"))
+        return Redirect(name=uri.partition(b"?")[0].decode("utf-8", "surrogateescape"))  # arguments are ignored
     path, mark, own = uri.partition(b"?")
     given = [part for part in (own if mark else b"", args) if part]
     return Redirect(path, b"&".join(given))
@@ -173,6 +175,7 @@ def decide(run: Run) -> None:
     """The head is decided: what scripts left open gets its default."""
     run.sent = True
     draft, request = run.draft, run.request
+    request.response = draft  # $sent_http_… can be read from now on
     draft.status = draft.status or 200
     if not run.typed and draft.content_type is None and run.local.use_default_type:
         draft.content_type = run.local.mime(request.uri)
@@ -272,8 +275,6 @@ def loaded(run: Run, chunk: Any, phase: int) -> int:
     """The number of a chunk in the request's VM. Raises HttpError."""
     try:
         return run.vm.load(chunk)
-    except LuaFailure as error:
+    except LuaLoadError as error:
         messages.write(run.request, log.ERROR, error.message)
-        raise HttpError(error.status if phase <= CONTENT else 500) from None
-
-
+        raise HttpError(500 if phase == SET else error.status) from None

@@ -225,9 +225,6 @@ function ngx.localtime()
     return date("%Y-%m-%d %H:%M:%S")
 end
 
-ngx.get_now = ngx.localtime
-ngx.get_now_ts = ngx.time
-ngx.get_today = ngx.today
 
 function ngx.utctime()
     return date("!%Y-%m-%d %H:%M:%S")

@@ -9,24 +9,30 @@ from typing import Any
 
 from gateway.module import Module
 from gateway.modules import (
+    access,
     autoindex,
     brotli,
     charset,
     compress,
+    fingerprint,
     geo,
     gzip,
     headers,
+    immutable,
     index,
     log,
     lua,
     map,
     not_modified,
+    precompressed,
     proxy,
     random_index,
     range,
+    referer,
     rewrite,
     split_clients,
     static,
+    stub_status,
     try_files,
     upstream,
     zstd,
@@ -34,25 +40,32 @@ from gateway.modules import (
 
 ORDER: tuple[Module[Any], ...] = (
     # variables
+    referer.module,
     map.module,
     geo.module,
     split_clients.module,
     upstream.module,
     # rewrite
     rewrite.module,
+    # access
+    access.module,
     # Lua: after the rewrite and access modules, before every content handler; its filters right after not_modified
+    fingerprint.module,  # before conditions are judged: a rewritten page has an entity tag of its own
     not_modified.module,
     lua.module,
     # precontent
     try_files.module,
     # content: the first that answers; proxy_pass always does
+    stub_status.module,
     proxy.module,
+    precompressed.module,
     random_index.module,
     index.module,
     autoindex.module,
     static.module,
     # filters
     headers.module,
+    immutable.module,  # replaces what the headers before said of fingerprinted files
     charset.module,
     zstd.module,
     brotli.module,

@@ -178,4 +178,4 @@ def _xml(entries: list[Entry]) -> bytes:
     return b"".join(lines)
 
 
-module = Module(name="autoindex", conf=Autoindex, handlers={Phase.CONTENT: listing})
+module = Module(name="autoindex", conf=Autoindex, handlers={Phase.CONTENT: listing}, steady=lambda _conf, _build: True)

@@ -61,5 +61,6 @@ def offering(conf: Brotli, build: Build) -> None:
 
 
 module = Module(
-    name="brotli", conf=Brotli, check=judging, filter=offering, variables={"brotli_ratio": Variable(ratio("br"))}
+    name="brotli", conf=Brotli, check=judging, filter=offering, variables={"brotli_ratio": Variable(ratio("br"))},
+    steady=lambda _conf, _build: True,
 )

@@ -168,4 +168,10 @@ def _recoding(tables: dict[tuple[bytes, bytes], Table], source: bytes, target: b
     return Recode(reverse)
 
 
-module = Module(name="charset", conf=Charset, check=judge, filter=naming)
+module = Module(
+    name="charset",
+    conf=Charset,
+    check=judge,
+    filter=naming,
+    steady=lambda conf, build: build.text(conf.charset).constant is not None,
+)

@@ -30,8 +30,6 @@ from gateway.http.message import FileBody, Filter, Request, Response, Transform
 from gateway.module import Build, Module
 from gateway.variants import Reader, Variants
 
-FOR_FILES = ("br", "zstd", "gzip")  # by size: 0.219, 0.233, 0.262 of the original at their best
-FOR_STREAMS = ("zstd", "br", "gzip")  # by CPU for about the size of gzip -6
 USUAL_LEVEL = {"gzip": 6, "deflate": 6, "br": 4, "zstd": 3}  # of a script's wish that names none
 PLANS_KEPT = 1024  # pairs of content type and Accept-Encoding; cleared when full
 _VARIANTS = "compressed variants"
@@ -53,8 +51,8 @@ class Choice:
 
     def __init__(self, offers: tuple[Offer, ...], order: tuple[str, ...]) -> None:
         self._offers = offers
-        self._for_files = _sorted(offers, order or FOR_FILES)
-        self._for_streams = _sorted(offers, order or FOR_STREAMS)
+        self._for_files = _sorted(offers, order or codings.FOR_FILES)
+        self._for_streams = _sorted(offers, order or codings.FOR_STREAMS)
         self.plans: dict[tuple[bytes | None, bytes | None], Plan | None] = {}
 
     def plan(self, content_type: bytes | None, accept: bytes | None) -> Plan | None:
@@ -136,14 +134,15 @@ def _begin(request: Request, response: Response, offer: Offer, at: int, variants
     """Change the head, and put a variant in the body's place or return a stream."""
     body, before = response.body, response.length
     announce(response, offer.token, at)
-    if before == -2 and body.__class__ is FileBody:
+    if before == -2 and body.__class__ is FileBody and not response.changed:
         before = body.length
         if variants is not None and _from_variant(request, response, body, offer.coding, variants):
             return None
     if request.method == b"HEAD":
         return None
     stream = codings.encoder(offer.coding, offer.level, offer.window)
-    stream.prompt = before == -1 or response.content_type == EVENT_STREAM
+    endless = before == -1 or (before == -2 and body.__class__ not in (bytes, FileBody))
+    stream.prompt = endless or response.content_type == EVENT_STREAM
     request.keep(MADE, stream)
     return stream
 
@@ -200,4 +199,4 @@ def _prompt(stream: Transform | None, wish: Wish) -> Transform | None:
     return stream
 
 
-module = Module(name="compress", conf=Compression, filter=compressing)
+module = Module(name="compress", conf=Compression, filter=compressing, steady=lambda _conf, _build: True)

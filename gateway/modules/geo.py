@@ -59,14 +59,8 @@ def _enter(geo: Geo, entry: Statement) -> None:
     if entry.block is not None:
         raise ConfigError("invalid number of the geo parameters")
     words = (entry.name, *entry.args)
-    if words == ("ranges",):
-        if geo.networks or geo.spans or geo.default is not None:
-            raise ConfigError('the "ranges" directive must be the first directive inside "geo" block')
-        geo.ranges = True
-    elif words == ("proxy_recursive",):
-        geo.recursive = True
-    elif words == ("volatile",):
-        geo.volatile = True
+    if len(words) == 1 and words[0] in ("ranges", "proxy_recursive", "volatile"):
+        _mark(geo, words[0])
     elif len(words) != 2:
         raise ConfigError("invalid number of the geo parameters")
     elif words[0] == "proxy":
@@ -79,6 +73,13 @@ def _enter(geo: Geo, entry: Statement) -> None:
         _enter_span(geo, *words, entry.place)
     else:
         _enter_network(geo, *words, entry.place)
+
+
+def _mark(geo: Geo, word: str) -> None:
+    """The parameters that are one word."""
+    if word == "ranges" and (geo.networks or geo.spans or geo.default is not None):
+        raise ConfigError('the "ranges" directive must be the first directive inside "geo" block')
+    setattr(geo, word.removeprefix("proxy_"), True)
 
 
 def _duplicate(geo: Geo, what: str, value: str, old: bytes, place: Place) -> None:

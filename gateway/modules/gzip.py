@@ -1,4 +1,4 @@
-"""Compress answers with gzip, as ngx_http_gzip_filter_module and ngx_http_gzip_static_module do.
+"""Compress answers with gzip, as ngx_http_gzip_filter_module does.
 
 `gzip_vary`, `gzip_http_version`, `gzip_proxied` and `gzip_disable` belong to what all codings share (http/compression).
 """
@@ -47,4 +47,4 @@ def offering(conf: Gzip, build: Build) -> None:
         offer(build, Offer("gzip", conf.gzip_types, conf.gzip_min_length, conf.gzip_comp_level, admits=admits))
 
 
-module = Module(name="gzip", conf=Gzip, filter=offering, variables={"gzip_ratio": Variable(ratio("gzip"))})
+module = Module(name="gzip", conf=Gzip, filter=offering, variables={"gzip_ratio": Variable(ratio("gzip"))}, steady=lambda _conf, _build: True)

@@ -227,4 +227,12 @@ def _next_daily(now: int, seconds: int) -> int:
     return when if when > now else when + _DAY
 
 
-module = Module(name="headers", conf=Headers, filter=adding)
+def constant(conf: Headers, build: Build) -> bool:
+    """Whether nothing that is added holds a variable."""
+    texts = [item.value for item in (*conf.add_header, *conf.add_trailer)]
+    if conf.expires is not None:
+        texts.append(Text(conf.expires[1]))
+    return all(build.text(text).constant is not None for text in texts)
+
+
+module = Module(name="headers", conf=Headers, filter=adding, steady=constant)

@@ -58,4 +58,4 @@ def _shown(path: bytes) -> str:
     return path.decode("utf-8", "surrogateescape")
 
 
-module = Module(name="index", conf=Index, handlers={Phase.CONTENT: indexing})
+module = Module(name="index", conf=Index, handlers={Phase.CONTENT: indexing}, steady=lambda _conf, _build: True)

@@ -76,7 +76,9 @@ def _target(statement: Statement) -> Target:
             raise ConfigError(f'invalid parameter "{options[0]}"', statement.place)
         return Target("", word, "", statement.place)
     try:
-        path = log.target(word, statement.paths.prefix)
+        # other than in error_log, "stderr" is a file name here
+        prefix = statement.paths.prefix
+        path = log.target(word, prefix) if word.startswith(SYSLOG) else os.path.join(prefix, word)
     except log.LogError as error:
         raise ConfigError(str(error), statement.place) from None
     named = bool(options) and not options[0].startswith(("buffer=", "flush=", "gzip=", "if=")) and options[0] != "gzip"
@@ -184,10 +186,6 @@ def _into_syslog(target: Target) -> Sink:
     return lambda _request, line: server.send(line)
 
 
-def _into_stderr(_request: Request, line: bytes) -> None:
-    os.write(2, line)
-
-
 def _by_name(target: Target, conf: Log, build: Build) -> Sink:
     """A file whose name holds variables: opened for each line, or kept open for a while.
 
@@ -195,7 +193,7 @@ def _by_name(target: Target, conf: Log, build: Build) -> Sink:
     """
     path = build.text(Text(target.path, target.place))
     cache = conf.open_log_file_cache or Cache(0)
-    kept = log.Opened(cache.most, cache.valid)
+    kept = log.Opened(cache.most, cache.inactive, cache.uses, cache.valid)
 
     def write(request: Request, line: bytes) -> None:
         if os.path.isdir(request.location.folder(request)):
@@ -205,8 +203,6 @@ def _by_name(target: Target, conf: Log, build: Build) -> Sink:
 
 
 def _sink(target: Target, conf: Log, build: Build) -> Sink:
-    if target.path == "stderr":
-        return _into_stderr
     if target.path.startswith(SYSLOG):
         return _into_syslog(target)
     return _by_name(target, conf, build) if "$" in target.path else _into_file(target)
@@ -253,7 +249,7 @@ def logging(conf: Log, build: Build) -> Logger | None:
     formats = {item.name: item for item in (Format("combined", Text(COMBINED)), *conf.log_format)}
     made = []
     for target in targets:
-        if not target.path.startswith(SYSLOG) and target.path != "stderr":
+        if not target.path.startswith(SYSLOG):
             _agree(target, build)
         made.append(_one(target, formats[target.format], conf, build))
     if not made:

@@ -3,13 +3,10 @@
 What runs scripts is in `gateway/lua/`; nothing of it, and no LuaJIT, is imported before a configuration uses Lua.
 """
 
-import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gateway import log
-from gateway.config.args import duration, encode, flag, integer, size, string, strings
+from gateway.config.args import duration, flag, integer, size, string, strings
 from gateway.config.schema import (
     ANYWHERE,
     Arg,
@@ -24,94 +21,15 @@ from gateway.config.schema import (
     many,
 )
 from gateway.http.message import Filter, Handler, Logger
+from gateway.lua.script import SET_FORMS, Script, forms, two_forms
 from gateway.module import Build, Module, Phase
 
-if TYPE_CHECKING:
-    from gateway.lua.bridge import Local
-    from gateway.lua.hooks import Code
-    from gateway.lua.runtime import LuaSite
-
 _REWRITE, _ACCESS, _CONTENT_PHASE = 4, 5, 6  # bridge.REWRITE and so on, which importing would load
-_LONGEST_NAME = 59  # LUA_IDSIZE - 1
-_SITE = "lua"  # key of Build.shared
+_SITE = "lua"  # gateway.lua.factory.SITE, which importing would load
 _HOOK = ANYWHERE | In.IF_LOCATION
 _CONTENT = In.LOCATION | In.IF_LOCATION | In.LIMIT_EXCEPT
-_SET = In.SERVER | In.IF_SERVER | In.LOCATION | In.IF_LOCATION
+_SET = In.SERVER | In.LOCATION | In.IF_LOCATION
 _ALL = _HOOK | In.MAIN | In.UPSTREAM | In.IF_SERVER | In.LIMIT_EXCEPT
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    """A directive's code as written: inlined with its chunk's name, or a file's name."""
-
-    code: bytes = b""
-    name: bytes = b""
-    file: str = ""
-    prefix: str = ""
-    variable: str = ""  # set_by_lua's
-    arguments: tuple[str, ...] = ()
-
-
-def _inline(statement: Statement, code: str, directive_name: str, line: int) -> Script:
-    """The chunk's name has the file as the configuration names it, cut from the left so that the whole fits into Lua's 59."""
-    file = statement.place.file.removeprefix(statement.paths.conf_prefix)
-    room = _LONGEST_NAME - len(f"{directive_name}(:{line})")
-    if len(file) > room:
-        file = "..." + file[-(room - 3) :]
-    return Script(encode(code), encode(f"={directive_name}({file}:{line})"))
-
-
-def _in_braces(statement: Statement) -> Script:
-    """`name { … }`: its line is that of the opening brace."""
-    code = statement.args[-1]
-    return _inline(statement, code, statement.name.removesuffix("_block"), statement.place.line - code.count("\n"))
-
-
-def _quoted(statement: Statement) -> Script:
-    return _inline(statement, statement.args[0], statement.name, statement.place.line)
-
-
-def _file(statement: Statement) -> Script:
-    return Script(file=statement.args[0], prefix=statement.paths.prefix)
-
-
-def _set_name(statement: Statement) -> str:
-    name = statement.args[0]
-    if not name.startswith("$") or len(name) == 1:
-        raise ConfigError(f'invalid variable name "{name}"')
-    return name[1:]
-
-
-def _setting(read: Callable[[Statement], Script]) -> Callable[[Statement], Script]:
-    def parse(statement: Statement) -> Script:
-        rest = Statement(statement.name, statement.args[1:], None, statement.place, statement.paths)
-        script = read(rest)
-        arguments = rest.args[1:] if not statement.name.endswith("_block") else ()
-        return Script(script.code, script.name, script.file, script.prefix, _set_name(statement), arguments)
-
-    return parse
-
-
-def _forms(name: str) -> dict[str, Arg[Script]]:
-    """The three forms of a directive, which share one slot."""
-    return {
-        name: Arg("lua-script-str", 1, 1, _quoted),
-        f"{name}_block": Arg("{ lua-script }", 1, 1, _in_braces),
-        f"{name}_file": Arg("path-to-lua-script-file", 1, 1, _file),
-    }
-
-
-def _two_forms(name: str) -> dict[str, Arg[Script]]:
-    forms = _forms(name)
-    del forms[name]
-    return forms
-
-
-_SET_FORMS: dict[str, Arg[Any]] = {
-    "set_by_lua": Arg("$res lua-script-str [$arg1 $arg2 ...]", 2, None, _setting(_quoted)),
-    "set_by_lua_block": Arg("$res { lua-script }", 2, 2, _setting(_in_braces)),
-    "set_by_lua_file": Arg("$res path-to-lua-script-file [$arg1 $arg2 ...]", 2, None, _setting(_file)),
-}
 
 
 def _absent(statement: Statement) -> str:
@@ -122,10 +40,14 @@ _ABSENT: dict[str, Arg[Any]] = {
     name: Arg("...", 0, None, _absent)
     for name in (
         *("lua_shared_dict", "lua_capture_error_log"),
-        *(f"{phase}_by_lua_{form}" for form in ("block", "file") for phase in (
-            *("balancer", "exit_worker", "server_rewrite", "precontent", "ssl_certificate", "ssl_client_hello"),
-            *("ssl_session_fetch", "ssl_session_store", "proxy_ssl_certificate", "proxy_ssl_verify"),
-        )),
+        *(
+            f"{phase}_by_lua_{form}"
+            for form in ("block", "file")
+            for phase in (
+                *("balancer", "exit_worker", "server_rewrite", "precontent", "ssl_certificate", "ssl_client_hello"),
+                *("ssl_session_fetch", "ssl_session_store", "proxy_ssl_certificate", "proxy_ssl_verify"),
+            )
+        ),
     )
 }
 _SOCKETS = "there are no cosockets yet; a script that opens one gets an error that says so"
@@ -138,102 +60,164 @@ class Lua:
     """All directives of the module."""
 
     init_by_lua: tuple[Item[Script], ...] = many(
-        In.HTTP, _forms("init_by_lua"), "Run once when the configuration is loaded, before the workers start: load modules, prepare data."
+        In.HTTP,
+        forms("init_by_lua"),
+        "Run once when the configuration is loaded, before the workers start: load modules, prepare data.",
     )
     init_worker_by_lua: tuple[Item[Script], ...] = many(
-        In.HTTP, _forms("init_worker_by_lua"), "Run once in each worker as it starts."
+        In.HTTP, forms("init_worker_by_lua"), "Run once in each worker as it starts."
     )
     set_by_lua: tuple[Item[Script], ...] = many(
-        _SET, _SET_FORMS, "Set a variable to what the script returns. It may not wait.", merge=Merge.OWN
+        _SET, SET_FORMS, "Set a variable to what the script returns. It may not wait.", merge=Merge.OWN
     )
     rewrite_by_lua: tuple[Item[Script], ...] = many(
-        _HOOK, _forms("rewrite_by_lua"), "Run at the end of the rewrite phase, after the rewrite module's own directives."
+        _HOOK,
+        forms("rewrite_by_lua"),
+        "Run at the end of the rewrite phase, after the rewrite module's own directives.",
     )
     access_by_lua: tuple[Item[Script], ...] = many(
-        _HOOK, _forms("access_by_lua"), "Run in the access phase: end with ngx.exit to refuse a request."
+        _HOOK, forms("access_by_lua"), "Run in the access phase: end with ngx.exit to refuse a request."
     )
     content_by_lua: tuple[Item[Script], ...] = many(
-        _CONTENT, _forms("content_by_lua"), "Answer the request with what the script prints.", merge=Merge.LOCATION
+        _CONTENT, forms("content_by_lua"), "Answer the request with what the script prints.", merge=Merge.LOCATION
     )
     header_filter_by_lua: tuple[Item[Script], ...] = many(
-        _HOOK, _forms("header_filter_by_lua"), "Run on the head of each answer, before add_header and compression. It may not wait."
+        _HOOK,
+        forms("header_filter_by_lua"),
+        "Run on the head of each answer, before add_header and compression. It may not wait.",
     )
     body_filter_by_lua: tuple[Item[Script], ...] = many(
-        _HOOK, _forms("body_filter_by_lua"), "Run on each piece of an answer's body, before compression. It may not wait."
+        _HOOK,
+        forms("body_filter_by_lua"),
+        "Run on each piece of an answer's body, before compression. It may not wait.",
     )
     log_by_lua: tuple[Item[Script], ...] = many(
-        _HOOK, _forms("log_by_lua"), "Run after the answer was sent. It may not wait."
+        _HOOK, forms("log_by_lua"), "Run after the answer was sent. It may not wait."
     )
     compress_by_lua: tuple[Item[Script], ...] = many(
         _HOOK,
-        _two_forms("compress_by_lua"),
-        "Choose the content coding of each answer (not in OpenResty): ngx.arg[1] is the media type, ngx.arg[2] the length or "
-        "nil; return a list of codings and options, false for none, nothing for what is configured.",
+        two_forms("compress_by_lua"),
+        "Choose the content coding of each answer (not in OpenResty): ngx.arg[1] is the media type, ngx.arg[2] the "
+        "length or nil; return a list of codings and options, false for none, nothing for what is configured.",
     )
     lua_code_cache: bool = directive(
-        ANYWHERE | In.IF_LOCATION, flag(), True, "Off: a new VM for each request, so that changed files count at once. For development."
+        ANYWHERE | In.IF_LOCATION,
+        flag(),
+        True,
+        "Off: a new VM for each request, so that changed files count at once. For development.",
     )
     lua_package_path: str = directive(
-        In.HTTP, string("lua-style-path-str"), "", 'Where require looks for Lua modules; ";;" stands for the default, $prefix for -p.'
+        In.HTTP,
+        string("lua-style-path-str"),
+        "",
+        'Where require looks for Lua modules; ";;" stands for the default, $prefix for -p.',
     )
     lua_package_cpath: str = directive(
         In.HTTP, string("lua-style-cpath-str"), "", "Where require looks for C modules, as lua_package_path."
     )
     lua_need_request_body: bool = directive(
-        ANYWHERE | In.IF_LOCATION, flag(), False, "Read the request's body before a rewrite, access or content script runs."
+        ANYWHERE | In.IF_LOCATION,
+        flag(),
+        False,
+        "Read the request's body before a rewrite, access or content script runs.",
     )
     lua_use_default_type: bool = directive(
-        ANYWHERE | In.IF_LOCATION, flag(), True, "Give a script's answer the type of its URI or default_type if it sets none."
+        ANYWHERE | In.IF_LOCATION,
+        flag(),
+        True,
+        "Give a script's answer the type of its URI or default_type if it sets none.",
     )
     lua_http10_buffering: bool = directive(
-        ANYWHERE | In.IF_LOCATION, flag(), True, "Gather the output for HTTP/1.0 clients, so that the answer has a Content-Length."
+        ANYWHERE | In.IF_LOCATION,
+        flag(),
+        True,
+        "Gather the output for HTTP/1.0 clients, so that the answer has a Content-Length.",
     )
     lua_transform_underscores_in_response_headers: bool = directive(
         ANYWHERE | In.IF_LOCATION, flag(), True, "ngx.header.content_type names Content-Type."
     )
     lua_script_timeout: float = directive(
-        In.HTTP, duration(), 5.0, "Stop a script that computes for so long without waiting; 0: never. (Not in OpenResty.)", default_text="5s"
+        In.HTTP,
+        duration(),
+        5.0,
+        "Stop a script that computes for so long without waiting; 0: never. (Not in OpenResty.)",
+        default_text="5s",
     )
     lua_vm_memory_limit: int = directive(
         In.HTTP, size(), 0, "The most memory that a worker's Lua may take; 0: any. (Not in OpenResty.)"
     )
     lua_jit: bool = directive(
-        In.HTTP, flag(), False, "Compile hot Lua to machine code. A compiled loop cannot be stopped by lua_script_timeout. (Not in OpenResty.)"
+        In.HTTP,
+        flag(),
+        False,
+        "Compile hot Lua to machine code. A compiled loop cannot be stopped by lua_script_timeout. (Not in OpenResty.)",
     )
     lua_ffi: bool = directive(
-        In.HTTP, flag(), False, 'Let scripts require "ffi", that is run native code. (Not in OpenResty, where it is on.)'
+        In.HTTP,
+        flag(),
+        False,
+        'Let scripts require "ffi", that is run native code. (Not in OpenResty, where it is on.)',
     )
     lua_sandbox: bool = directive(
-        In.HTTP, flag(), False, "Keep scripts from files, processes, native code, bytecode and debug. (Not in OpenResty.)"
+        In.HTTP,
+        flag(),
+        False,
+        "Keep scripts from files, processes, native code, bytecode and debug. (Not in OpenResty.)",
     )
     absent: tuple[Item[str], ...] = many(_ALL, _ABSENT, "Not supported yet: refused when the configuration is read.")
     lua_check_client_abort: bool = directive(
-        ANYWHERE | In.IF_LOCATION, flag(), False, "Notice that a client has gone.", idle="a script whose client has gone is always stopped"
+        ANYWHERE | In.IF_LOCATION,
+        flag(),
+        False,
+        "Notice that a client has gone.",
+        idle="a script whose client has gone is always stopped",
     )
     rewrite_by_lua_no_postpone: bool = directive(
-        In.HTTP, flag(), False, "Run rewrite_by_lua first.", idle="rewrite_by_lua always runs at the end of the rewrite phase"
+        In.HTTP,
+        flag(),
+        False,
+        "Run rewrite_by_lua first.",
+        idle="rewrite_by_lua always runs at the end of the rewrite phase",
     )
     access_by_lua_no_postpone: bool = directive(
-        In.HTTP, flag(), False, "Run access_by_lua first.", idle="access_by_lua always runs at the end of the access phase"
+        In.HTTP,
+        flag(),
+        False,
+        "Run access_by_lua first.",
+        idle="access_by_lua always runs at the end of the access phase",
     )
     lua_load_resty_core: bool = directive(
         In.HTTP, flag(), True, "Load lua-resty-core.", idle="what it does is built in"
     )
     lua_malloc_trim: int = directive(In.HTTP, integer(0), 1000, "Give memory back.", idle="Python's allocator decides")
-    lua_sa_restart: bool = directive(In.HTTP, flag(), True, "Restart system calls.", idle="Python restarts them (PEP 475)")
+    lua_sa_restart: bool = directive(
+        In.HTTP, flag(), True, "Restart system calls.", idle="Python restarts them (PEP 475)"
+    )
     lua_thread_cache_max_entries: int = directive(
         In.HTTP, integer(0), 1024, "Keep coroutines.", idle="a coroutine costs 2 µs and is not kept"
     )
-    lua_worker_thread_vm_pool_size: int = directive(In.HTTP, integer(0), 10, "VMs of worker threads.", idle="there are no worker threads")
-    lua_regex_cache_max_entries: int = directive(In.HTTP, integer(0), 1024, "Keep patterns.", idle="4096 patterns are kept")
+    lua_worker_thread_vm_pool_size: int = directive(
+        In.HTTP, integer(0), 10, "VMs of worker threads.", idle="there are no worker threads"
+    )
+    lua_regex_cache_max_entries: int = directive(
+        In.HTTP, integer(0), 1024, "Keep patterns.", idle="4096 patterns are kept"
+    )
     lua_regex_match_limit: int = directive(In.HTTP, integer(0), 0, "Limit of a match's steps.", idle=_REGEX)
     lua_max_pending_timers: int = directive(In.HTTP, integer(0), 1024, "Timers that wait.", idle=_TIMERS)
     lua_max_running_timers: int = directive(In.HTTP, integer(0), 256, "Timers that run.", idle=_TIMERS)
     lua_socket_log_errors: bool = directive(ANYWHERE, flag(), True, "Log errors of cosockets.", idle=_SOCKETS)
-    lua_socket_connect_timeout: float = directive(ANYWHERE, duration(), 60.0, "Of cosockets.", idle=_SOCKETS, default_text="60s")
-    lua_socket_send_timeout: float = directive(ANYWHERE, duration(), 60.0, "Of cosockets.", idle=_SOCKETS, default_text="60s")
-    lua_socket_read_timeout: float = directive(ANYWHERE, duration(), 60.0, "Of cosockets.", idle=_SOCKETS, default_text="60s")
-    lua_socket_keepalive_timeout: float = directive(ANYWHERE, duration(), 60.0, "Of cosockets.", idle=_SOCKETS, default_text="60s")
+    lua_socket_connect_timeout: float = directive(
+        ANYWHERE, duration(), 60.0, "Of cosockets.", idle=_SOCKETS, default_text="60s"
+    )
+    lua_socket_send_timeout: float = directive(
+        ANYWHERE, duration(), 60.0, "Of cosockets.", idle=_SOCKETS, default_text="60s"
+    )
+    lua_socket_read_timeout: float = directive(
+        ANYWHERE, duration(), 60.0, "Of cosockets.", idle=_SOCKETS, default_text="60s"
+    )
+    lua_socket_keepalive_timeout: float = directive(
+        ANYWHERE, duration(), 60.0, "Of cosockets.", idle=_SOCKETS, default_text="60s"
+    )
     lua_socket_buffer_size: int = directive(ANYWHERE, size(), 4096, "Of cosockets.", idle=_SOCKETS, default_text="4k")
     lua_socket_pool_size: int = directive(ANYWHERE, integer(1), 30, "Of cosockets.", idle=_SOCKETS)
     lua_socket_send_lowat: int = directive(ANYWHERE, size(), 0, "Of cosockets.", idle=_SOCKETS)
@@ -243,9 +227,13 @@ class Lua:
     lua_ssl_crl: str = directive(ANYWHERE, string("file"), "", "Of cosockets.", idle=_SOCKETS)
     lua_ssl_key_log: str = directive(ANYWHERE, string("file"), "", "Of cosockets.", idle=_SOCKETS)
     lua_ssl_ciphers: str = directive(ANYWHERE, string("ciphers"), "DEFAULT", "Of cosockets.", idle=_SOCKETS)
-    lua_ssl_protocols: tuple[str, ...] = directive(ANYWHERE, strings(1, None, "protocol ..."), (), "Of cosockets.", idle=_SOCKETS)
+    lua_ssl_protocols: tuple[str, ...] = directive(
+        ANYWHERE, strings(1, None, "protocol ..."), (), "Of cosockets.", idle=_SOCKETS
+    )
     lua_ssl_verify_depth: int = directive(ANYWHERE, integer(0), 1, "Of cosockets.", idle=_SOCKETS)
-    lua_ssl_conf_command: tuple[str, ...] = directive(ANYWHERE, strings(2, 2, "name value"), (), "Of cosockets.", idle=_SOCKETS)
+    lua_ssl_conf_command: tuple[str, ...] = directive(
+        ANYWHERE, strings(2, 2, "name value"), (), "Of cosockets.", idle=_SOCKETS
+    )
 
 
 _SLOTS = (
@@ -262,66 +250,12 @@ def check(conf: Lua, level: Level) -> None:
             raise ConfigError(f'"{items[1].name}" directive is duplicate', items[1].place)
 
 
-def _site(conf: Lua, build: Build) -> "LuaSite":
-    """The site's VM and what belongs to it, made when the first hook is met."""
-    from gateway.lua import hooks
-    from gateway.lua.api import functions
-    from gateway.lua.runtime import LuaSite, Settings
-
-    site: LuaSite | None = build.shared.get(_SITE)
-    if site is None:
-        settings = Settings(
-            prefix=build.prefix,
-            path=conf.lua_package_path,
-            cpath=conf.lua_package_cpath,
-            timeout=conf.lua_script_timeout,
-            memory=conf.lua_vm_memory_limit,
-            jit=conf.lua_jit,
-            ffi=conf.lua_ffi,
-            sandbox=conf.lua_sandbox,
-        )
-        site = build.shared[_SITE] = LuaSite(settings, functions(), build.variable)
-        if conf.init_by_lua:
-            site.init = _code(conf.init_by_lua[-1].value, build).chunk
-        if conf.init_worker_by_lua:
-            site.init_worker = _code(conf.init_worker_by_lua[-1].value, build).chunk
-        if not conf.lua_code_cache:
-            log.main.write(log.ALERT, "lua_code_cache is off; this will hurt performance")
-        site.begin()
-        build.shared["lua hooks"] = hooks
-    return site
-
-
-def _local(conf: Lua, build: Build) -> "Local":
-    from gateway.http.paths import mime
-    from gateway.lua.bridge import Local
-
-    return Local(
-        mime(build),
-        conf.lua_use_default_type,
-        conf.lua_http10_buffering,
-        conf.lua_transform_underscores_in_response_headers,
-        conf.lua_need_request_body,
-        conf.lua_code_cache,
-    )
-
-
-def _code(script: Script, build: Build) -> "Code":
-    from gateway.lua.hooks import Code, file_chunk
-    from gateway.lua.runtime import Chunk
-
-    if not script.file:
-        return Code(Chunk(script.code, script.name))
-    path = build.text(script.file)
-    if path.constant is None:
-        return Code(None, path, script.prefix)
-    return Code(file_chunk(os.path.join(script.prefix, os.fsdecode(path.constant))))
-
-
 def prepare(conf: Lua, build: Build) -> None:
     """At http level: run init_by_lua, whether or not a location has a hook."""
     if build.level.context is In.HTTP and (conf.init_by_lua or conf.init_worker_by_lua):
-        _site(conf, build)
+        from gateway.lua.factory import site_of
+
+        site_of(conf, build)
 
 
 def define(conf: Lua, build: Build) -> None:
@@ -337,9 +271,10 @@ def _scripts(slot: str, phase: int) -> Callable[[Lua, Build], Handler | None]:
         items: tuple[Item[Script], ...] = getattr(conf, slot)
         if not items:
             return None
-        from gateway.lua import hooks
+        from gateway.lua import factory, hooks
 
-        return hooks.script(_site(conf, build), _local(conf, build), _code(items[-1].value, build), phase)
+        code = factory.code_of(items[-1].value, build)
+        return hooks.script(factory.site_of(conf, build), factory.local_of(conf, build), code, phase)
 
     return make
 
@@ -350,13 +285,13 @@ def rewriting(conf: Lua, build: Build) -> Handler | None:
     items = _settings_above(build.level)
     if not items:
         return script
-    from gateway.lua.hooks import Program, Setting
+    from gateway.lua import factory, hooks
 
-    settings = [
-        Setting(item.value.variable, _code(item.value, build), tuple(build.text(word) for word in item.value.arguments))
-        for item in items
-    ]
-    return Program(_site(conf, build), _local(conf, build), tuple(settings), script)
+    settings = []
+    for item in items:
+        arguments = tuple(build.text(word) for word in item.value.arguments)
+        settings.append(hooks.Setting(item.value.variable, factory.code_of(item.value, build), arguments))
+    return hooks.Program(factory.site_of(conf, build), factory.local_of(conf, build), tuple(settings), script)
 
 
 def _settings_above(start: Level) -> list[Item[Script]]:
@@ -372,38 +307,35 @@ def _settings_above(start: Level) -> list[Item[Script]]:
 
 def filtering(conf: Lua, build: Build) -> Filter | None:
     """The filters, and the place where what earlier scripts set joins the answer of another module."""
-    head, body = conf.header_filter_by_lua, conf.body_filter_by_lua
-    scripts = conf.rewrite_by_lua or conf.access_by_lua or conf.content_by_lua
-    if not (head or body or scripts or conf.compress_by_lua):
+    head, body, policy = conf.header_filter_by_lua, conf.body_filter_by_lua, conf.compress_by_lua
+    filters = head or body or conf.rewrite_by_lua or conf.access_by_lua or conf.content_by_lua
+    if not (filters or policy):
         return None
     from gateway.http.compression import expect_wishes
-    from gateway.lua import hooks
+    from gateway.lua import factory, hooks
 
-    site, local = _site(conf, build), _local(conf, build)
-    policy = conf.compress_by_lua
-    expect_wishes(build, hooks.policy(site, local, _code(policy[-1].value, build)) if policy else None)
-    if not (head or body or scripts):
-        return None
-    return hooks.head_filter(
-        site, local, _code(head[-1].value, build) if head else None, _code(body[-1].value, build) if body else None
-    )
+    site, local = factory.site_of(conf, build), factory.local_of(conf, build)
+    codes = [factory.code_of(items[-1].value, build) if items else None for items in (head, body, policy)]
+    expect_wishes(build, hooks.policy(site, local, codes[2]) if codes[2] is not None else None)
+    return hooks.head_filter(site, local, codes[0], codes[1]) if filters else None
 
 
 def logging(conf: Lua, build: Build) -> Logger | None:
     """log_by_lua."""
     if not conf.log_by_lua:
         return None
-    from gateway.lua import hooks
+    from gateway.lua import factory, hooks
 
-    return hooks.logger(_site(conf, build), _local(conf, build), _code(conf.log_by_lua[-1].value, build))
+    code = factory.code_of(conf.log_by_lua[-1].value, build)
+    return hooks.logger(factory.site_of(conf, build), factory.local_of(conf, build), code)
 
 
 def start(shared: Any) -> None:
     """init_worker_by_lua, in each worker."""
-    site = shared.get(_SITE)
-    if site is not None:
-        shared["lua hooks"].start_worker(site)
+    if _SITE in shared:
+        from gateway.lua.hooks import start_worker
 
+        start_worker(shared[_SITE], shared.get("worker", 0))
 
 
 module = Module(

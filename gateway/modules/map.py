@@ -69,9 +69,8 @@ def _enter(table: Table, entry: Statement) -> None:
 
 def _enter_text(table: Table, key: str, value: Text) -> None:
     """An exact text or, after `hostnames`, a name with a wildcard (ngx_hash_add_key)."""
-    target = table.texts
-    plain = key
-    if (table.hostnames and "*" in key) or (table.hostnames and key.startswith(".")):
+    target, plain = table.texts, key
+    if table.hostnames and ("*" in key or key.startswith(".")):
         if key.startswith("*.") and "*" not in key[1:] and ".." not in key:
             target, plain = table.heads, key[1:]
         elif key.startswith(".") and "*" not in key and ".." not in key and len(key) > 1:

@@ -88,4 +88,4 @@ def _drop(response: Response) -> None:
         body.close()
 
 
-module = Module(name="not_modified", conf=NotModified, filter=judging)
+module = Module(name="not_modified", conf=NotModified, filter=judging, steady=lambda _conf, _build: True)

@@ -23,11 +23,13 @@ from gateway.config.args import (
     texts,
 )
 from gateway.config.schema import ANYWHERE, Arg, ConfigError, In, Merge, Statement, Text, block, directive, many
+from gateway.http.flow import Wait
 from gateway.http.message import Handler, HttpError, Outcome, Redirect, Request
 from gateway.module import Build, Compiled, Module, Phase, Variable
 from gateway.pattern import Pattern, PatternError
-from gateway.upstream.attempts import Body, Conduct, Tunnel, answered
+from gateway.upstream.attempts import Body, Tunnel, abandon, answered, begun
 from gateway.upstream.client import Exchange
+from gateway.upstream.conduct import Conduct
 from gateway.upstream.destination import Destination, Directory, fixed, split_scheme
 from gateway.upstream.incoming import HIDDEN, AnswerPlan, carried, redirect_target
 from gateway.upstream.outgoing import HTTP_VERSION, HeaderPlan, SetLine, with_defaults
@@ -224,7 +226,10 @@ def passing(conf: Proxy, build: Build) -> Handler | None:
 
     async def proxy(request: Request) -> Outcome:
         to = destination if destination is not None else await directory.destination(request, address(request))  # type: ignore[misc]
-        request.keep(TO, to)
+        if request.notes is None:
+            request.notes = {TO: to}
+        else:
+            request.notes[TO] = to
         if request.tries:
             request.tries.append(None)  # an internal redirect led here from another upstream
         uri = to.uri(request)
@@ -234,7 +239,18 @@ def passing(conf: Proxy, build: Build) -> Handler | None:
         if request.body is not None or send is not _client_body:
             body, length, chunked = await send(request)
         head = b"%b %b%b%b" % (method, uri, version, plan.lines(request, length, chunked))
-        exchange = await answered(request, to.group, conduct, uri, head, body, bodiless=method == b"HEAD")
+        bodiless = method == b"HEAD"
+        exchange = begun(request, to.group, conduct, head, bodiless) if body == b"" else None
+        if exchange is not None:
+            exchange.wait = wait = Wait()
+            try:
+                await wait
+            except BaseException as error:
+                abandon(request, exchange, error)
+                raise
+        if exchange is None or exchange.head is None:
+            rest = answered(request, to.group, conduct, uri, head, body, bodiless=bodiless, begun=exchange)
+            exchange = await rest
         return _outcome(request, exchange, answers, intercept=intercept)
 
     return proxy
@@ -404,16 +420,14 @@ def _outcome(request: Request, exchange: Exchange, answers: AnswerPlan, *, inter
         if moved is not None:
             return moved
     response = answers.response(request, head)
-    if exchange.tunnel:
+    if exchange.body is not None:
+        response.body = exchange.body
+    elif exchange.tunnel:
         request.keepalive = False
         response.body, response.length = Tunnel(exchange, request.main.peer), -1
-        return response
-    whole = exchange.whole() if head.content_length >= 0 else None
-    if exchange.bodiless or status in (204, 304):
+    elif exchange.bodiless or status in (204, 304):
         response.length = head.content_length
         exchange.close()
-    elif whole is not None:
-        response.body = whole
     else:
         response.body = exchange
         response.length = -1 if head.chunked else head.content_length

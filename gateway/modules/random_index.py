@@ -40,4 +40,4 @@ def picking(conf: RandomIndex, _build: Build) -> Handler | None:
     return random_index
 
 
-module = Module(name="random_index", conf=RandomIndex, handlers={Phase.CONTENT: picking})
+module = Module(name="random_index", conf=RandomIndex, handlers={Phase.CONTENT: picking}, steady=lambda _conf, _build: True)

@@ -165,4 +165,4 @@ def _close(body: object) -> None:
         close()
 
 
-module = Module(name="range", conf=Range, filter=ranging)
+module = Module(name="range", conf=Range, filter=ranging, steady=lambda _conf, _build: True)

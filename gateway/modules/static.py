@@ -1,7 +1,7 @@
 """Serve files from `root` or `alias` (ngx_http_static_module).
 
-Small files are kept in memory; every request still asks the file system (one stat) whether the file is the same, so a change is
-seen at once, as with nginx. Large files are opened for each request.
+Small files are kept in memory; the file system is still asked (one stat in each turn of the loop) whether the file is the same, so
+a change is seen at once, as with nginx. Large files are opened for each request.
 """
 
 import errno
@@ -19,6 +19,7 @@ from gateway.module import Build, Module, Phase
 
 KEPT_FILE = 65536  # bytes: larger files are not kept
 KEPT_TOTAL = 32 << 20  # bytes per worker; the memo is emptied when full
+TYPES_KEPT = 4096  # URIs per location
 _MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 
 
@@ -37,6 +38,20 @@ class Kept:
     mtime: int
     etag: tuple[bytes, bytes]
     body: FileBody
+    path: bytes
+    checked: float = -1.0  # loop time of the last stat; uvloop's clock stands still within a turn
+
+    def unchanged(self, now: float) -> bool:
+        """Whether the file is still this one; asked of the file system once in a turn."""
+        if self.checked != now:
+            try:
+                found = os.stat(self.path)
+            except OSError:
+                return False
+            if found.st_mtime_ns != self.mtime_ns or found.st_size != self.size or found.st_ino != self.inode:
+                return False
+            self.checked = now
+        return True
 
 
 class Store:
@@ -71,6 +86,7 @@ def serving(_conf: Static, build: Build) -> Handler:
     settings = build.settings
     type_of, with_etag = mime(build), settings.etag
     kept = STORE.kept
+    known: dict[bytes, bytes] = {}  # types of URIs seen
 
     def static(request: Request) -> Outcome:
         uri = request.uri
@@ -81,19 +97,23 @@ def serving(_conf: Static, build: Build) -> Handler:
         path = request.location.mapping(request)
         method = request.method
         entry = kept.get(path)
-        try:
-            found = os.stat(path)
-        except (OSError, ValueError) as error:
-            raise _refused(request, path, error) from None
-        if entry is None or found.st_mtime_ns != entry.mtime_ns or found.st_size != entry.size or found.st_ino != entry.inode:
-            _judge(request, path, found)
+        now = request.peer.service.now()
+        if entry is None or not entry.unchanged(now):
             entry = _opened(request, path)
+            entry.checked = now
         if method != b"GET" and method != b"HEAD":
             entry.body.close()
             raise HttpError(405)
-        response = Response(200, entry.body, type_of(uri))
+        kind = known.get(uri)
+        if kind is None:
+            if len(known) >= TYPES_KEPT:
+                known.clear()
+            kind = known[uri] = type_of(uri)
+        response = Response(200, entry.body, kind)
         response.last_modified = entry.mtime
         response.ranges = True
+        if entry.body.data is not None:
+            response.steady = entry.unchanged
         if with_etag:
             response.fields.append(entry.etag)
         return response
@@ -115,13 +135,14 @@ def _judge(request: Request, path: bytes, found: os.stat_result) -> None:
 def _opened(request: Request, path: bytes) -> Kept:
     """Open, and keep the content if it is small. Identity and content are of one descriptor, so they belong together."""
     try:
+        _judge(request, path, os.stat(path))
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise _refused(request, path, error) from None
     found = os.fstat(fd)
     mtime, size = int(found.st_mtime), found.st_size
     body = FileBody(fd, 0, size, path, found.st_mtime)
-    entry = Kept(found.st_mtime_ns, size, found.st_ino, mtime, (b"ETag", etag_of(mtime, size)), body)
+    entry = Kept(found.st_mtime_ns, size, found.st_ino, mtime, (b"ETag", etag_of(mtime, size)), body, path)
     if size <= KEPT_FILE:
         try:
             data = os.pread(fd, size + 1, 0)
@@ -150,4 +171,4 @@ def _shown(path: bytes) -> str:
     return path.decode("utf-8", "surrogateescape")
 
 
-module = Module(name="static", conf=Static, handlers={Phase.CONTENT: serving})
+module = Module(name="static", conf=Static, handlers={Phase.CONTENT: serving}, steady=lambda _conf, _build: True)

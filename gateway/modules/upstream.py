@@ -290,7 +290,7 @@ module = Module(
     conf=Upstream,
     prepare=preparing,
     variables={
-        "upstream_addr": _each(lambda exchange: exchange.peer_name),
+        "upstream_addr": _each(lambda exchange: exchange.peer.name),
         "upstream_status": _each(lambda exchange: b"%d" % exchange.status if exchange.status else b"-"),
         "upstream_connect_time": _each(lambda exchange: _seconds(exchange.connect_time)),
         "upstream_header_time": _each(lambda exchange: _seconds(exchange.header_time)),

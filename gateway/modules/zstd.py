@@ -49,5 +49,6 @@ def offering(conf: Zstd, build: Build) -> None:
 
 
 module = Module(
-    name="zstd", conf=Zstd, check=judging, filter=offering, variables={"zstd_ratio": Variable(ratio("zstd"))}
+    name="zstd", conf=Zstd, check=judging, filter=offering, variables={"zstd_ratio": Variable(ratio("zstd"))},
+    steady=lambda _conf, _build: True,
 )

@@ -35,10 +35,9 @@ class Cycle:
     errors: tuple[log.Spec, ...]
 
     def error_file(self) -> log.File | None:
-        """The file that also takes what is printed on standard error; None if that is a log itself."""
-        targets = [spec.target for spec in self.errors]
-        files = [target for target in targets if os.path.isabs(target)]
-        return log.files.get(files[0]) if files and "stderr" not in targets else None
+        """The file that takes what is printed on standard error; None if a log of the configuration is that itself."""
+        paths = [spec.target for spec in self.errors if os.path.isabs(spec.target)]
+        return log.files.get(paths[0]) if paths and not log.files.on_stderr else None
 
 
 def read(options: Options) -> build.Loaded:

@@ -48,6 +48,7 @@ class Master:
     listeners: Listeners
     children: dict[int, Child] = field(default_factory=dict)
     generation: int = 0
+    forks: int = 0  # workers started so far
     quitting: bool = False
     terminating: bool = False
     idle: bool = False  # WINCH: no workers wanted
@@ -95,6 +96,7 @@ class Master:
 
     def start_worker(self, index: int) -> None:
         """Fork one worker."""
+        self.forks += 1
         try:
             pid = os.fork()
         except OSError as error:
@@ -112,7 +114,7 @@ class Master:
             os.close(self.alive[1])
             log.main.console = False
             worker.pin(self.cycle.main, index)
-            code = worker.run(self.cycle, self.listeners.of_worker(index), self.alive[0])
+            code = worker.run(self.cycle, self.listeners.of_worker(index), self.alive[0], self.forks)
         except BaseException as error:
             log.main.write(log.ALERT, log.crash(type(error), error))
         finally:
@@ -153,6 +155,7 @@ class Master:
         try:
             cycle = prepare(self.options, self.listeners)
         except (ConfigError, ListenError, log.LogError):
+            share()
             return  # said already; the old configuration stays in force
         self.cycle = replaced(self.cycle, cycle)
         gc.collect()

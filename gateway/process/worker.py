@@ -38,11 +38,14 @@ class Worker:
 
     __slots__ = ("cycle", "leaving", "loop", "service")
 
-    def __init__(self, cycle: Cycle, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, cycle: Cycle, loop: asyncio.AbstractEventLoop, number: int = 0) -> None:
         self.cycle = cycle
         self.loop = loop
         self.leaving = False
         self.service = Service(cycle.site, loop)
+        # what modules may want to know of the process they start in
+        cycle.site.shared["worker"] = number
+        cycle.site.shared[Service] = self.service
         log.files.soon, log.files.later = loop.call_soon, loop.call_later
         log.files.calm = lambda: len(self.service.connections) <= FEW
 
@@ -66,7 +69,14 @@ class Worker:
         limit = self.cycle.main.worker_shutdown_timeout
         if limit:
             self.loop.call_later(limit, self.handle_term)
-        self.service.drain(self.loop.stop)
+        self.service.drain(self.handle_drained)
+
+    def handle_drained(self) -> None:
+        """All connections have ended; but one that was accepted in the turn of the signal is made only afterwards."""
+        if self.service.connections:
+            self.service.drain(self.handle_drained)
+        else:
+            self.loop.stop()
 
     def handle_term(self) -> None:
         """Leave at once."""
@@ -95,12 +105,15 @@ class Worker:
             log.files.flush()
 
 
-def run(cycle: Cycle, sockets: dict[str, socket.socket], alive: int) -> int:
-    """The whole life of a worker process; returns its exit code. `alive` is the reading end of the master's pipe."""
+def run(cycle: Cycle, sockets: dict[str, socket.socket], alive: int, number: int = 0) -> int:
+    """The whole life of a worker process; returns its exit code.
+
+    `alive` is the reading end of the master's pipe; `number` counts the workers that the master has started.
+    """
     try:
         name_process("tengine: worker")
         become(cycle)
-        worker = Worker(cycle, loops.new())
+        worker = Worker(cycle, loops.new(), number)
         worker.watch(
             {
                 signal.SIGQUIT: worker.handle_quit,

@@ -3,7 +3,6 @@
 Source: ngx_http_upstream_next, ngx_http_upstream_test_next; https://nginx.org/en/docs/http/ngx_http_proxy_module.html.
 """
 
-from dataclasses import dataclass
 from typing import IO, Any
 
 from gateway import log
@@ -12,8 +11,10 @@ from gateway.http.flow import Wait
 from gateway.http.message import ClientGone, HttpError, Request
 from gateway.http.report import UPSTREAM, report
 from gateway.upstream.balance import Peer, Tried
-from gateway.upstream.client import Exchange, Link, UpstreamError
+from gateway.upstream.client import Exchange
+from gateway.upstream.conduct import Conduct
 from gateway.upstream.connecting import connect, run
+from gateway.upstream.link import Link, UpstreamError
 from gateway.upstream.pool import Group
 
 _BLOCK = 65536  # bytes of a request body sent at a time
@@ -23,86 +24,116 @@ _STATUSES = {403, 404, 429, 500, 502, 503, 504}
 Body = bytes | IO[bytes] | RequestBody  # whole, spilled to a file, or still coming from the client
 
 
-@dataclass(frozen=True, slots=True)
-class Conduct:
-    """How a location treats its upstream; seconds and bytes."""
+def begun(request: Request, group: Group, conduct: Conduct, data: bytes, bodiless: bool) -> Exchange | None:
+    """Begin on a connection kept to an upstream's only server, if there is one: the shortest way, without a choice.
 
-    scheme: bytes = b"http://"
-    connect_timeout: float = 60.0
-    read_timeout: float = 60.0
-    send_timeout: float = 60.0
-    next_upstream: frozenset[str] = frozenset(("error", "timeout"))
-    next_tries: int = 0
-    next_timeout: float = 0.0
-    head_limit: int = 4096
-    room: int = 65536
-    ignore_client_abort: bool = False
-
-
-async def answered(
-    request: Request, group: Group, conduct: Conduct, uri: bytes, data: bytes, body: Body, *, bodiless: bool
-) -> Exchange:
-    """Send a request (`data`: its head) to one server after the other; returns the exchange whose head has come.
-
-    `bodiless`: the answer has no body (the method sent is HEAD).
-    Raises HttpError 502 or 504 when none answers, ClientGone when the client leaves.
+    Its wait is answered when the head has come or the try has failed; `answered` goes on from a failed one.
     """
-    service: Any = request.main.peer.service  # type: ignore[attr-defined]
-    request.main.peer.abort_on_eof = not conduct.ignore_client_abort  # type: ignore[attr-defined]
-    now = service.now
-    ends = now() + conduct.next_timeout if conduct.next_timeout else 0.0
-    tries = group.tries(conduct.next_tries)
-    tried: Tried = set()
-    while True:
-        peer = group.pick(request, tried, now())
-        if peer is None:
-            raise _no_live(request, group, conduct, uri)
-        tried.add(peer)
-        link = group.take(peer)
-        cached = link is not None
-        exchange = _exchange(request, peer, conduct, bodiless, now())
-        try:
-            if link is None:
-                link = await connect(group, peer, service, conduct.connect_timeout)
-                exchange.connect_time = now() - exchange.started
-            else:
-                exchange.connect_time = 0.0
-            _begin(exchange, link, data, body)
-            head = await exchange.answer()
-        except UpstreamError as error:
-            _failed(request, group, peer, exchange, error, conduct, uri)
-            # nginx gives a stale kept connection's server another try
-            tries = 1 if cached and error.kind == "error" else _left(group, tries)
-            kind, sent = error.kind, exchange.sent > 0
-            if not tries or (ends and now() >= ends) or not _may_repeat(request, conduct, kind, sent, body):
-                raise HttpError(exchange.status) from None
-            continue
-        except BaseException as error:
-            _abandon(request, exchange, peer, error)
-            raise
-        if tries < 2 or head.status not in _STATUSES or (ends and now() >= ends):
-            break
-        if not _may_repeat(request, conduct, f"http_{head.status}", True, body):
-            break
-        exchange.close()
-        if head.status not in (403, 404):
-            peer.failed(now())
-        tries -= 1
-    peer.worked()
-    return exchange
-
-
-def _exchange(request: Request, peer: Peer, conduct: Conduct, bodiless: bool, now: float) -> Exchange:
-    peer.conns += 1
-    exchange = Exchange(peer.name, now)
-    exchange.read_timeout, exchange.send_timeout = conduct.read_timeout, conduct.send_timeout
-    exchange.head_limit, exchange.room = conduct.head_limit, conduct.room
-    exchange.bodiless, exchange.request = bodiless, request
+    peer = group.single
+    if peer is None or not peer.idle or peer.down or (peer.max_conns and peer.conns >= peer.max_conns):
+        return None
+    link = group.take(peer)
+    if link is None:
+        return None
+    client: Any = request.main.peer
+    client.abort_on_eof = not conduct.ignore_client_abort
+    started = link.now()
+    exchange = Exchange(request, peer, conduct, bodiless, started)
     if request.tries is None:
         request.tries = [exchange]
     else:
         request.tries.append(exchange)
+    exchange.connect_time = 0.0
+    exchange.link, link.exchange = link, exchange
+    link.served += 1
+    link.deadline = started + conduct.read_timeout
+    exchange.sent = len(data)
+    link.transport.write(data)
     return exchange
+
+
+async def answered(
+    request: Request,
+    group: Group,
+    conduct: Conduct,
+    uri: bytes,
+    data: bytes,
+    body: Body,
+    *,
+    bodiless: bool,
+    begun: Exchange | None = None,
+) -> Exchange:
+    """Send a request (`data`: its head) to one server after the other; returns the exchange whose head has come.
+
+    `bodiless`: the answer has no body (the method sent is HEAD). `begun`: a first try that runs already.
+    Raises HttpError 502 or 504 when none answers, ClientGone when the client leaves.
+    """
+    peer_connection: Any = request.main.peer
+    peer_connection.abort_on_eof = not conduct.ignore_client_abort
+    now = peer_connection.service.now
+    ends = now() + conduct.next_timeout if conduct.next_timeout else 0.0
+    tries = group.tries(conduct.next_tries)
+    tried: Tried = set()
+    exchange = begun
+    while True:
+        link: Link | None = None
+        begin = exchange is None
+        if exchange is None:
+            exchange, link = _choose(request, group, conduct, uri, tried, bodiless)
+        tried.add(exchange.peer)
+        try:
+            if begin:
+                await _send_request(exchange, group, link, data, body)
+            head = await exchange.answer()
+        except UpstreamError as error:
+            _failed(request, group, exchange, error, conduct, uri)
+            # nginx gives a stale kept connection's server another try
+            tries = 1 if exchange.cached and error.kind == "error" else _left(group, tries)
+            late = bool(ends) and now() >= ends
+            if not tries or late or not _may_repeat(request, conduct, error.kind, exchange.sent > 0, body):
+                raise HttpError(exchange.status) from None
+        except BaseException as error:
+            abandon(request, exchange, error)
+            raise
+        else:
+            last = tries < 2 or head.status not in _STATUSES or (bool(ends) and now() >= ends)
+            if last or not _may_repeat(request, conduct, f"http_{head.status}", True, body):
+                exchange.peer.worked()
+                return exchange
+            exchange.close()
+            if head.status not in (403, 404):
+                exchange.peer.failed(now())
+            tries -= 1
+        exchange = None
+
+
+def _choose(
+    request: Request, group: Group, conduct: Conduct, uri: bytes, tried: Tried, bodiless: bool
+) -> tuple[Exchange, Link | None]:
+    """A try at the next server, and an idle connection to it if there is one. Raises HttpError 502 if none is left."""
+    now = request.main.peer.service.now()
+    peer = group.pick(request, tried, now)
+    if peer is None:
+        raise _no_live(request, group, conduct, uri)
+    link = group.take(peer)
+    exchange = Exchange(request, peer, conduct, bodiless, now)
+    exchange.cached = link is not None
+    if request.tries is None:
+        request.tries = []
+    request.tries.append(exchange)
+    return exchange, link
+
+
+async def _send_request(exchange: Exchange, group: Group, link: Link | None, data: bytes, body: Body) -> None:
+    if link is not None:
+        exchange.connect_time = 0.0
+    else:
+        request = exchange.request
+        assert request is not None
+        service = request.main.peer.service
+        link = await connect(group, exchange.peer, service, exchange.conduct.connect_timeout)
+        exchange.connect_time = service.now() - exchange.started
+    _begin(exchange, link, data, body)
 
 
 def _left(group: Group, tries: int) -> int:
@@ -118,19 +149,13 @@ def _may_repeat(request: Request, conduct: Conduct, kind: str, sent: bool, body:
 
 
 def _failed(
-    request: Request,
-    group: Group,
-    peer: Peer,
-    exchange: Exchange,
-    error: UpstreamError,
-    conduct: Conduct,
-    uri: bytes,
+    request: Request, group: Group, exchange: Exchange, error: UpstreamError, conduct: Conduct, uri: bytes
 ) -> None:
-    now = request.main.peer.service.now()  # type: ignore[attr-defined]
+    peer = exchange.peer
+    now = request.main.peer.service.now()
     exchange.status = 504 if error.kind == "timeout" else 502
     if exchange.response_time < 0:  # no connection was had
-        exchange.response_time = now - exchange.started
-        peer.conns -= 1
+        exchange.gave_up(now)
     request.keep(UPSTREAM, conduct.scheme + peer.name + _shown(uri))
     report(request, log.ERROR, str(error))
     if group.single is None and peer.failed(now):
@@ -146,20 +171,20 @@ def _shown(uri: bytes) -> bytes:
 
 
 def _no_live(request: Request, group: Group, conduct: Conduct, uri: bytes) -> HttpError:
-    exchange = Exchange(group.name, 0.0)
-    exchange.status, exchange.response_time = 502, 0.0
+    nobody = Peer("", 0, "", group.name)
+    exchange = Exchange(request, nobody, conduct, False, 0.0)
+    exchange.status, exchange.response_time, exchange.request = 502, 0.0, None
     request.tries = [*(request.tries or ()), exchange]
     request.keep(UPSTREAM, conduct.scheme + group.name + _shown(uri))
     report(request, log.ERROR, "no live upstreams while connecting to upstream")
     return HttpError(502)
 
 
-def _abandon(request: Request, exchange: Exchange, peer: Peer, error: BaseException) -> None:
+def abandon(request: Request, exchange: Exchange, error: BaseException) -> None:
     """The client has left, or its body is at fault: leave the server too, at once."""
     connecting = exchange.link is None and exchange.response_time < 0
     if connecting:
-        peer.conns -= 1
-        exchange.response_time = request.main.peer.service.now() - exchange.started  # type: ignore[attr-defined]
+        exchange.gave_up(request.main.peer.service.now())
     exchange.close()
     if isinstance(error, ClientGone) and error.status == 499:
         what = "epoll_wait() reported that client prematurely closed connection, so upstream connection is closed too"
@@ -198,7 +223,8 @@ async def _send_stream(exchange: Exchange, link: Link, body: RequestBody) -> Non
             _send(exchange, link, b"%x\r\n%b\r\n" % (len(block), block) if chunked else block)
             await link.drain()
     except HttpError as error:
-        exchange.refuse(error)
+        exchange.sender = None
+        exchange.fail(error)
         return
     if chunked and not link.closed:
         _send(exchange, link, b"0\r\n\r\n")
@@ -208,7 +234,7 @@ async def _send_stream(exchange: Exchange, link: Link, body: RequestBody) -> Non
 def _send(exchange: Exchange, link: Link, data: bytes) -> None:
     exchange.sent += len(data)
     if link.deadline:
-        link.deadline = link.now() + exchange.read_timeout
+        link.deadline = link.now() + exchange.conduct.read_timeout
     link.transport.write(data)
 
 

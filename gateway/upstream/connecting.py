@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway.http.flow import Flow, Wait
 from gateway.upstream.balance import Peer
-from gateway.upstream.client import TIMED_OUT, Link, UpstreamError
+from gateway.upstream.link import TIMED_OUT, Link, UpstreamError
 from gateway.upstream.pool import Group
 
 

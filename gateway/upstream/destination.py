@@ -111,7 +111,7 @@ class Directory:
         known = known or self.groups.get(key)
         if known is not None:
             return known
-        now = request.main.peer.service.now()  # type: ignore[attr-defined]
+        now = request.main.peer.service.now()
         met = self._met.get(key)
         if met is not None and now < met[1]:
             return met[0]
@@ -131,7 +131,7 @@ async def _resolved(request: Request, target: Target) -> list[str]:
         return [known]
     import socket
 
-    loop: asyncio.AbstractEventLoop = request.main.peer.service.loop  # type: ignore[attr-defined]
+    loop: asyncio.AbstractEventLoop = request.main.peer.service.loop
     try:
         found = await loop.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     except OSError as error:

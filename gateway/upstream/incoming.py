@@ -44,6 +44,7 @@ class Prepared:
     modified_text: bytes | None
     server: bytes | None
     date: bytes | None
+    special: bool  # any of reason, charset, type_text, server and date is there
     rewritable: bool  # it has a header that rewriting rules look at
     directed: bool  # it has an X-Accel-… header
 
@@ -65,11 +66,12 @@ class AnswerPlan:
         if made is None:
             made = forms[self.hidden] = _prepared(head, self.hidden)
         response = Response(made.status, b"", made.content_type)
-        response.reason = made.reason
-        response.charset, response.type_text = made.charset, made.type_text
-        response.last_modified, response.last_modified_text = made.modified, made.modified_text
-        response.server, response.date = made.server, made.date
         response.conditional = False
+        if made.special:
+            response.reason, response.charset, response.type_text = made.reason, made.charset, made.type_text
+            response.server, response.date = made.server, made.date
+        if made.modified_text is not None:
+            response.last_modified, response.last_modified_text = made.modified, made.modified_text
         response.fields = [*made.fields]
         if made.rewritable and self.rewriter is not None:
             self.rewriter.rewritten(request, response)
@@ -117,17 +119,22 @@ def _prepared(head: ResponseHead, hidden: frozenset[bytes]) -> Prepared:
     spelled = content_type if charset is None else (content_type or b"") + b"; charset=" + charset
     modified = get(b"last-modified")
     ours = status_line(head.status)
+    reason = None if head.line == ours else head.line
+    type_text = value if value != spelled else None
+    server = b"" if b"server" not in hidden and get(b"server") is not None else None
+    date = b"" if b"date" not in hidden and get(b"date") is not None else None
     return Prepared(
         head.status,
-        None if head.line == ours else head.line,
+        reason,
         fields,
         content_type,
         charset,
-        value if value != spelled else None,
+        type_text,
         -1 if modified is None else parse_date(modified),
         None if modified is None or b"last-modified" in hidden else modified,
-        b"" if b"server" not in hidden and get(b"server") is not None else None,
-        b"" if b"date" not in hidden and get(b"date") is not None else None,
+        server,
+        date,
+        any(part is not None for part in (reason, charset, type_text, server, date)),
         any(get(name) is not None for name in _REWRITTEN),
         any(name.startswith(b"x-accel-") for name, _ in head.pairs),
     )

@@ -1,4 +1,4 @@
-"""The request as it goes to an upstream server: its line's URI, and the header lines that are set, passed on or dropped.
+"""The request as it goes to an upstream server: its URI, and the header lines that are set, passed on or dropped.
 
 Source: ngx_http_proxy_create_request, ngx_http_proxy_init_headers. What does not depend on the request is made at load;
 what depends on the client's header block alone is made once per block.
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from gateway import VERSION
 from gateway.http.headers import RequestHeaders
-from gateway.http.message import Request
+from gateway.http.message import Getter, Request
 from gateway.http.uri import escape_path
 from gateway.module import Compiled
 
-# nginx's ngx_http_proxy_headers; the values of the lengths are made for each request. Empty ones keep the client's away.
+# nginx's ngx_http_proxy_headers; the values of the lengths are made for each request, empty ones keep the client's away
 LENGTH, CODING = "Content-Length", "Transfer-Encoding"
 # nginx 1.29.7 and later speaks HTTP/1.1 to upstream servers and keeps connections, unless it is told otherwise
 KEEPS = tuple(int(part) for part in VERSION.split(".")) >= (1, 29, 7)
@@ -33,41 +33,55 @@ class SetLine:
     value: Compiled | None
 
 
-Part = bytes | SetLine
+@dataclass(frozen=True, slots=True)
+class Varying:
+    """A line that depends on the request: what it begins with, and its value."""
+
+    lead: bytes
+    get: Getter
+
+
+Part = bytes | Varying
 
 
 class HeaderPlan:
     """Makes the header lines, the empty line included."""
 
-    __slots__ = ("_bodiless", "_full", "constant", "names", "pass_client")
+    __slots__ = ("_after", "_before", "_format", "_gets", "constant", "names", "pass_client")
 
     def __init__(self, lines: Sequence[SetLine], names: frozenset[bytes], pass_client: bool) -> None:
         """`names` (lower case) are those that the client's lines may not have."""
         self.names = _names.setdefault(names, names)  # one object for equal sets: they are keys of every block's forms
         self.pass_client = pass_client
-        self._full = _folded(lines)
-        self._bodiless = _folded([line for line in lines if line.value is not None])
-        only = self._bodiless[0] if len(self._bodiless) == 1 else b"" if not self._bodiless else None
-        self.constant: bytes | None = only if isinstance(only, bytes) else None  # of a request without a body
+        # the body's length and coding, where they are not set, come after all that is
+        parts = _folded([line for line in lines if line.value is not None])
+        self._after = tuple([line.name for line in lines if line.value is None])
+        self._before = parts
+        self._gets = tuple([part.get for part in parts if isinstance(part, Varying)])
+        self._format = b"".join(
+            [part.lead + b"%b\r\n" if isinstance(part, Varying) else part.replace(b"%", b"%%") for part in parts]
+        )
+        self.constant = self._format % () if not self._gets else None
 
     def lines(self, request: Request, length: int, chunked: bool) -> bytes:
         """All header lines. `length` is the body's in bytes, -1 if it has none or is chunked."""
-        rest = self._of_client(request.headers) if self.pass_client else b"\r\n"
-        if length < 0 and not chunked:
-            if self.constant is not None:
-                return self.constant + rest
-            parts = self._bodiless
-        else:
-            parts = self._full
+        made = self.constant
+        if made is None:
+            values = [get(request) for get in self._gets]
+            # an empty value leaves its line out
+            made = self._format % (*values,) if all(values) else self._without_empty(values)
+        if length >= 0 or chunked:
+            made += b"".join([_framing(name, length, chunked) for name in self._after])
+        return made + (self._of_client(request.headers) if self.pass_client else b"\r\n")
+
+    def _without_empty(self, values: list[bytes | None]) -> bytes:
+        left = iter(values)
         made = []
-        for part in parts:
-            if part.__class__ is bytes:
+        for part in self._before:
+            if isinstance(part, bytes):
                 made.append(part)
-                continue
-            value = _value(part, request, length, chunked)  # type: ignore[arg-type]
-            if value:
-                made.append(b"%b: %b\r\n" % (part.name, value))  # type: ignore[union-attr]
-        made.append(rest)
+            elif value := next(left):
+                made.append(part.lead + value + b"\r\n")
         return b"".join(made)
 
     def _of_client(self, headers: RequestHeaders) -> bytes:
@@ -82,21 +96,21 @@ class HeaderPlan:
         return made
 
 
-def _value(line: SetLine, request: Request, length: int, chunked: bool) -> bytes:
-    if line.value is not None:
-        return line.value(request)
-    if line.name == CODING.encode():
-        return b"chunked" if chunked else b""
-    return b"" if chunked or length < 0 else b"%d" % length
+def _framing(name: bytes, length: int, chunked: bool) -> bytes:
+    if name == CODING.encode():
+        return b"Transfer-Encoding: chunked\r\n" if chunked else b""
+    return b"" if chunked else b"Content-Length: %d\r\n" % length
 
 
 def _folded(lines: Sequence[SetLine]) -> tuple[Part, ...]:
     """Join neighbouring constant lines; drop empty ones."""
     parts: list[Part] = []
     for line in lines:
-        constant = line.value.constant if line.value is not None else None
+        assert line.value is not None
+        constant = line.value.constant
         if constant is None:
-            parts.append(line)
+            # the text of a single variable is its getter
+            parts.append(Varying(line.name.replace(b"%", b"%%") + b": ", getattr(line.value, "get", line.value)))
         elif constant:
             text = b"%b: %b\r\n" % (line.name, constant)
             if parts and isinstance(parts[-1], bytes):
@@ -123,7 +137,7 @@ def uri_as_sent(request: Request) -> bytes:
 
 
 def replaced_uri(request: Request, replacement: bytes, prefix: int) -> bytes:
-    """proxy_pass with a URI: it stands for the location's prefix (of this length), and the rest follows, escaped again."""
+    """proxy_pass with a URI: it stands for the location's prefix (of this length); the rest follows, escaped again."""
     uri = request.uri
     if not request.valid_location:
         replacement, prefix = b"", 0  # after `rewrite ... break` the rewritten URI is taken whole

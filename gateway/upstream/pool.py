@@ -1,4 +1,4 @@
-"""An upstream as each worker sees it: its servers, the method that chooses among them, and the connections kept to them.
+"""An upstream as each worker sees it: its servers, the method that chooses among them, the connections kept to them.
 
 Source: https://nginx.org/en/docs/http/ngx_http_upstream_module.html (`keepalive`).
 """
@@ -11,7 +11,7 @@ from gateway.http.message import Request
 from gateway.upstream.balance import Method, Peer, Tried, round_robin
 
 if TYPE_CHECKING:
-    from gateway.upstream.client import Link
+    from gateway.upstream.link import Link
 
 
 GROUPS = "upstream groups"  # in a site's shared state: lower-case name, or (host, port) of an implicit one, to Group

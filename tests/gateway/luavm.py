@@ -19,7 +19,9 @@ class Peer(SimpleNamespace):
 
 
 def a_request(**changes: Any) -> Request:
-    head = headers_of([(b"Host", b"example.org"), (b"X-Many", b"1"), (b"X-Many", b"2"), (b"Accept-Encoding", b"gzip, br;q=0.5")])
+    head = headers_of(
+        [(b"Host", b"example.org"), (b"X-Many", b"1"), (b"X-Many", b"2"), (b"Accept-Encoding", b"gzip, br;q=0.5")]
+    )
     request = Request(Peer(), b"GET", b"/a?x=1&y&x=2", b"/a", b"x=1&y&x=2&z=", 11, head, 1700000000.5)  # type: ignore[arg-type]
     request.line = b"GET /a?x=1&y&x=2 HTTP/1.1"
     for name, value in changes.items():

@@ -197,22 +197,41 @@ def test_a_full_disk_is_reported_once_a_minute(fresh_files: Files, capfd: pytest
 
 
 def test_opened_by_name(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    kept = Opened(1, 60.0)
+    folder = os.fsencode(tmp_path)
+    kept = Opened(1, 60.0, 1, 60.0)
     for name in (b"a", b"b", b"a"):
-        kept.write(os.fsencode(tmp_path) + b"/" + name, name)
+        kept.write(folder + b"/" + name, name)
     assert ((tmp_path / "a").read_bytes(), (tmp_path / "b").read_bytes()) == (b"aa", b"b")
-    assert list(kept.files) == [os.fsencode(tmp_path) + b"/a"]
+    assert list(kept.names) == [folder + b"/a"]
     kept.write(b"/nonexistent/x", b"lost")
     assert "[crit]" in capfd.readouterr().err
 
 
-def test_opened_anew_after_its_time(tmp_path: Path) -> None:
-    kept = Opened(1, -1.0)
+@pytest.mark.parametrize(
+    ("most", "inactive", "uses", "valid", "expected"),
+    [
+        (0, 60.0, 1, 60.0, b"34"),  # not kept
+        (1, 60.0, 1, 60.0, b""),  # kept from the first line on
+        (1, 60.0, 3, 60.0, b"34"),  # kept from the third, so renamed before
+        (1, 60.0, 2, 60.0, b""),
+        (1, -1.0, 1, 60.0, b"34"),  # forgotten at once
+        (1, 60.0, 1, -1.0, b"34"),  # kept, but opened anew for each line
+    ],
+)
+def test_how_long_names_are_kept(
+    tmp_path: Path, most: int, inactive: float, uses: int, valid: float, expected: bytes
+) -> None:
+    kept = Opened(most, inactive, uses, valid)
     path = os.fsencode(tmp_path) + b"/a"
     kept.write(path, b"1")
-    os.rename(tmp_path / "a", tmp_path / "old")
     kept.write(path, b"2")
-    assert (tmp_path / "a").read_bytes() == b"2"
+    os.rename(tmp_path / "a", tmp_path / "old")
+    kept.write(path, b"3")
+    kept.write(path, b"4")
+    assert ((tmp_path / "a").read_bytes() if (tmp_path / "a").exists() else b"") == expected
+    kept.most = 0
+    kept._forget(0.0)
+    assert not kept.names
 
 
 @pytest.fixture
@@ -281,3 +300,12 @@ def test_crash_says_what_and_where() -> None:
     except ValueError as error:
         said = log.crash(type(error), error)
     assert re.fullmatch(r"ValueError: invalid literal .* \(test_log.py:\d+ test_crash_says_what_and_where\)", said)
+
+
+def test_a_log_on_stderr_is_known(fresh_files: Files) -> None:
+    ErrorLog([Spec("stderr")])
+    assert fresh_files.on_stderr
+    fresh_files.begin()
+    assert not fresh_files.on_stderr
+    fresh_files.restore()
+    assert fresh_files.on_stderr

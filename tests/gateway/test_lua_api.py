@@ -27,7 +27,10 @@ def script() -> Script:
         ("ngx.md5('hello')", "5d41402abc4b2a76b9719d911017c592"),
         ("#ngx.md5_bin('hello')", "16"),
         ("ngx.encode_base64(ngx.sha1_bin('hello'))", "qvTGHdzF6KLavt4PO0gs2a6pQ00="),
-        ("ngx.encode_base64(ngx.hmac_sha1('Jefe', 'what do ya want for nothing?'))", "7/zfauXrL6LSdBbV8YTfnCWafHk="),  # RFC 2202
+        (
+            "ngx.encode_base64(ngx.hmac_sha1('Jefe', 'what do ya want for nothing?'))",
+            "7/zfauXrL6LSdBbV8YTfnCWafHk=",
+        ),  # RFC 2202
         ("ngx.crc32_short('hello')", "907060870"),
         ("ngx.crc32_long('hello')", "907060870"),
         ("ngx.encode_base64('ab', true)", "YWI"),
@@ -117,7 +120,9 @@ def test_response_headers(script: Script) -> None:
 
 
 def test_all_response_headers(script: Script) -> None:
-    assert script.says("ngx.header.x_a = 1 local h = ngx.resp.get_headers() ngx.say(h['X-A'], h.connection)") == "1close"
+    assert (
+        script.says("ngx.header.x_a = 1 local h = ngx.resp.get_headers() ngx.say(h['X-A'], h.connection)") == "1close"
+    )
 
 
 def test_headers_are_decided_by_the_first_output(script: Script) -> None:
@@ -129,7 +134,9 @@ def test_headers_are_decided_by_the_first_output(script: Script) -> None:
 
 def test_bad_arguments_name_themselves(script: Script) -> None:
     assert "bad argument #2 to 'say' (non-array table found)" in script.error("ngx.say('a', { b = 1 })")
-    assert "bad argument #1 to 'log' (expected table to have __tostring metamethod)" in script.error("ngx.log(ngx.ERR, {})")
+    assert "bad argument #1 to 'log' (expected table to have __tostring metamethod)" in script.error(
+        "ngx.log(ngx.ERR, {})"
+    )
     assert "bad log level: 9" in script.error("ngx.log(9, 'x')")
     assert "does not accept NGX_AGAIN or NGX_DONE" in script.error("ngx.exit(ngx.AGAIN)")
     assert "invalid sleep duration" in script.error("ngx.sleep(-1)")
@@ -160,7 +167,11 @@ def test_regular_expressions(script: Script, code: str, expected: str) -> None:
 
 def test_matches_one_after_the_other(script: Script) -> None:
     assert script.says("for m in ngx.re.gmatch('a1b22', '[0-9]+') do ngx.print(m[0], ';') end") == "1;22;"
-    code = "local ctx = {} ngx.re.match('a1b22', '[0-9]+', '', ctx) ngx.say(ctx.pos, ngx.re.match('a1b22', '[0-9]+', '', ctx)[0])"
+    code = """
+        local ctx = {}
+        ngx.re.match('a1b22', '[0-9]+', '', ctx)
+        ngx.say(ctx.pos, ngx.re.match('a1b22', '[0-9]+', '', ctx)[0])
+    """
     assert script.says(code) == "322"
     assert "pcre2_compile() failed" in script.says("ngx.say(select(2, ngx.re.match('a', '(')))")
 
@@ -199,7 +210,9 @@ def test_codecs_round_trip(script: Script) -> None:
             ngx.say(coding, " ", decoder:update(packed) .. decoder:finish(), " ", select(2, encoder:update("x")))
         end
     """
-    assert script.says(code).splitlines() == [f"{name} hello world closed" for name in ("zstd", "br", "gzip", "deflate")]
+    assert script.says(code).splitlines() == [
+        f"{name} hello world closed" for name in ("zstd", "br", "gzip", "deflate")
+    ]
     assert script.run.codecs == {}
 
 
@@ -220,7 +233,12 @@ def test_codecs_refuse(script: Script) -> None:
 def test_codecs_are_freed_with_the_request(script: Script) -> None:
     script.says("require('ngx.compress').encoder('gzip')")
     assert script.run.codecs is not None and len(script.run.codecs) == 1
-    many = "for i = 1, 100 do local e, why = require('ngx.compress').encoder('gzip') if not e then ngx.say(why) break end end"
+    many = """
+        for i = 1, 100 do
+            local encoder, why = require('ngx.compress').encoder('gzip')
+            if not encoder then ngx.say(why) break end
+        end
+    """
     assert script.says(many) == "too many open encoders"
 
 

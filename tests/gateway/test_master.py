@@ -41,16 +41,37 @@ def test_serves_and_stops_gracefully(server: Tengine) -> None:
 
 
 def test_quit_lets_a_running_request_end_and_closes_idle_connections(server: Tengine) -> None:
-    server.start()
-    with server.connect() as idle, server.connect() as busy:
-        idle.sendall(b"GET /say HTTP/1.1\r\nHost: a\r\n\r\n")
-        assert b"ok" in idle.recv(4096)
-        busy.sendall(b"POST /say HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nab")
-        server.send_signal(signal.SIGQUIT)
-        assert idle.recv(4096) == b""
-        busy.sendall(b"c")
-        assert read_all(busy).startswith(b"HTTP/1.1 200")
+    with socket.socket() as upstream:
+        upstream.bind(("127.0.0.1", 0))
+        upstream.listen()
+        upstream.settimeout(LIMIT)
+        port = upstream.getsockname()[1]
+        server.write(server=f"location = /slow {{ proxy_pass http://127.0.0.1:{port}; }}")
+        server.start()
+        with server.connect() as idle, server.connect() as busy:
+            idle.sendall(b"GET /say HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert b"ok" in idle.recv(4096)
+            busy.sendall(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+            behind = upstream.accept()[0]
+            server.send_signal(signal.SIGQUIT)
+            assert idle.recv(4096) == b""
+            with behind:
+                assert behind.recv(4096).startswith(b"GET /slow ")
+                behind.sendall(b"HTTP/1.0 200 OK\r\n\r\nslow")
+            assert b"slow" in read_all(busy)
     assert server.stop() == 0
+
+
+def test_a_reload_still_answers_who_had_connected_before(server: Tengine) -> None:
+    server.start()
+    [old] = server.workers()
+    with server.connect() as early:
+        assert server.get().endswith("ok")  # the worker has taken the earlier one, too
+        server.send_signal(signal.SIGHUP)
+        until(lambda: f"{old}#{old}: gracefully shutting down" in server.log())
+        early.sendall(b"GET /say HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert read_all(early).endswith(b"ok")  # and is closed after it
+    until(lambda: f"worker process {old} exited with code 0" in server.log())
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -41,7 +41,7 @@ def test_failures_other_than_absence_are_logged(gateway: Any) -> None:
     assert started.get("/" + "long" * 100).body == b"b"
     written = started.log("error.log")
     assert 'loop" failed (40: Too many levels of symbolic links)' in written
-    assert "longlong" not in written.replace("GET /longlong", "")
+    assert written.count("failed (") == 1
 
 
 def test_only_a_folder_passes_where_one_is_asked_for(gateway: Any) -> None:

@@ -1,11 +1,6 @@
 """The corpus of request heads: our parser says what the case says, and is nowhere laxer than nginx."""
 
 import re
-import shutil
-import signal
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +9,12 @@ import pytest
 
 from gateway.http.body import RequestBody
 from gateway.http.wire import Head, Policy, RequestError, RequestParser
+from tests.gateway.nginxserver import ask
+from tests.gateway.nginxserver import nginx as running_nginx
+from tests.gateway.tengine import free_port
+from tests.parity.server import find_nginx
 
 CORPUS = Path(__file__).parent / "wire"
-NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 _REPEAT = re.compile(rb"\{(.*?)\*(\d+)\}", re.DOTALL)
 
 
@@ -95,48 +93,15 @@ def test_memos_change_nothing(case: Case) -> None:
 
 @pytest.fixture(scope="module")
 def nginx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    if NGINX is None:
+    if find_nginx() is None:
         pytest.skip("nginx is not installed")
-    folder = tmp_path_factory.mktemp("nginx")
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]
-    temps = " ".join(
-        f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    port = free_port()
+    server = (
+        f"server {{ listen 127.0.0.1:{port}; error_page 494 =494 /494; location = /494 {{ internal; return 494; }}\n"
+        "location / { add_header X-URI $uri; add_header X-Args $args; add_header X-Host $host; return 204; } }"
     )
-    (folder / "nginx.conf").write_text(
-        f"daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log info; events {{}}\n"
-        f"http {{ access_log off; {temps} server {{ listen 127.0.0.1:{port};\n"
-        "error_page 494 =494 /494; location / { add_header X-URI $uri; add_header X-Args $args; add_header X-Host $host; return 204; }\n"
-        "location = /494 { internal; return 494; } } }\n"
-    )
-    process = subprocess.Popen([NGINX, "-p", str(folder), "-c", "nginx.conf", "-e", f"{folder}/error.log"])
-    try:
-        deadline = time.monotonic() + 10
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                assert process.poll() is None and time.monotonic() < deadline
-                time.sleep(0.01)
+    with running_nginx(tmp_path_factory.mktemp("nginx"), server, port):
         yield port
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(10)
-
-
-def _ask(port: int, data: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), 10) as sock:
-        sock.sendall(data)
-        sock.shutdown(socket.SHUT_WR)
-        answer = b""
-        try:
-            while piece := sock.recv(65536):
-                answer += piece
-        except ConnectionResetError:
-            pass
-        return answer
 
 
 def _status(answer: bytes) -> int:
@@ -148,7 +113,7 @@ def _status(answer: bytes) -> int:
 def test_nginx_refuses_too(case: Case, nginx: int) -> None:
     wanted = re.search(r"nginx (\d+)", case.expected)
     expected = int(wanted[1] if wanted else case.expected)
-    found = _status(_ask(nginx, case.data))
+    found = _status(ask(nginx, case.data))
     # a head without an end is closed without an answer; 494 is sent as 400
     assert found in {
         expected,
@@ -159,7 +124,7 @@ def test_nginx_refuses_too(case: Case, nginx: int) -> None:
 
 @pytest.mark.parametrize("case", VALID, ids=lambda case: case.name)
 def test_nginx_accepts_too(case: Case, nginx: int) -> None:
-    answer = _ask(nginx, case.data)
+    answer = ask(nginx, case.data)
     head = _parse(case.data)
     assert head is not None
     if head.http == 9:

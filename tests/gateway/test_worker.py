@@ -72,7 +72,8 @@ def test_affinity(affinity: Affinity, expected: list[set[int]]) -> None:
 
 
 def test_masks_are_read_from_the_right(tmp_path: Path) -> None:
-    assert loaded(tmp_path, "worker_cpu_affinity 0101 10;").worker_cpu_affinity == Affinity(False, (frozenset({0, 2}), frozenset({1})))
+    masks = loaded(tmp_path, "worker_cpu_affinity 0101 10;").worker_cpu_affinity
+    assert masks == Affinity(False, (frozenset({0, 2}), frozenset({1})))
 
 
 @needs_nginx
@@ -156,6 +157,7 @@ def test_root_is_given_up(server: Tengine) -> None:
     text = (server.folder / "main.conf").read_text().replace("user root;", "user nobody nogroup;")
     (server.folder / "main.conf").write_text(text)
     server.start()
+    assert server.get().endswith("ok")
     [pid] = server.workers()
     status = Path(f"/proc/{pid}/status").read_text()
     nobody = settings.nobody()

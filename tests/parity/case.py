@@ -16,7 +16,7 @@ A file is a list of sections. What stands before the first one says what the cas
     --- get TARGET            the same for `GET TARGET HTTP/1.1`, `Host: localhost` and the header lines below it
     --- head TARGET           likewise with HEAD
     --- raw                   bytes of one connection with nothing added, not even after an unfinished head
-    --- differs REASON        below a request: what mainline answers where Debian's nginx does otherwise (as printed)
+    --- differs REASON        below a request: the right answer, as printed, where Debian's nginx gives another one
     --- log NAME              a log file under logs/ to compare at the end
     --- fails                 the configuration must be refused: exit code and messages of `-t` are compared
 

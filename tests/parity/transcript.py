@@ -68,7 +68,8 @@ def packed(message: Message) -> bool:
 
 def framing(message: Message) -> str:
     """How the body is delimited; a compressed one of known length (a stored variant) is as good as one in chunks."""
-    return "compressed" if packed(message) and message.framing in ("length", "chunked", "until close") else message.framing
+    whole = message.framing in ("length", "chunked", "until close")
+    return "compressed" if whole and packed(message) else message.framing
 
 
 def body(message: Message, side: Side) -> bytes:

@@ -1,7 +1,7 @@
 """The Python callables behind `ngx`, by area.
 
-Each takes and returns only bytes, numbers, booleans and None; a tuple becomes several results. They work for the request
-in `bridge.current`.
+Each takes and returns only bytes, numbers, booleans and None; a tuple becomes several results. They work for the
+request in `bridge.current`.
 """
 
 from collections.abc import Callable

@@ -75,6 +75,7 @@ def set_body(data: bytes) -> bytes | None:
         return reason
     request = bridge.current.request
     body = RequestBody(len(data))
+    body.asked = True
     if data:
         body.feed(data)
     request.body = body

@@ -1,6 +1,7 @@
 """ngx.compress: codecs by number, and the wish for a coding that the compressing filter honours."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import count
 from typing import Any
 
@@ -50,7 +51,7 @@ def open_decoder(coding: bytes, max_size: int) -> Any:
 
 
 class _Guess:
-    """A decoder that learns its coding from the first bytes (RFC 1952, RFC 8878, RFC 1950 magic numbers; else brotli)."""
+    """A decoder that learns its coding from the first bytes (magic numbers of RFC 1952, 8878, 1950; else brotli)."""
 
     def __init__(self, max_size: int) -> None:
         self.max_size = max_size
@@ -125,18 +126,23 @@ def available() -> tuple[bytes, ...]:
 # The choice for this response.
 
 
-def _names(listed: bytes) -> list[str]:
-    names = [name.strip().lower() for name in listed.decode("latin-1").split(",")]
-    return [name for name in names if name]
+@lru_cache(256)
+def _names(listed: bytes) -> tuple[tuple[str, ...], bytes | None]:
+    """The names of a list, and what is wrong with it."""
+    names = tuple(name for name in (word.strip().lower() for word in listed.decode("latin-1").split(",")) if name)
+    for name in names:
+        if not codings.installed(name):
+            return names, b'unknown coding "%b"' % name.encode("latin-1")
+    return names, None
 
 
 def negotiate(listed: bytes) -> Any:
     """The first name of the list among those that the client weighs highest."""
-    for name in _names(listed):
-        if not codings.installed(name):
-            return None, b'unknown coding "%b"' % name.encode("latin-1")
+    names, wrong = _names(listed)
+    if wrong is not None:
+        return None, wrong
     header = bridge.current.request.headers.joined(b"accept-encoding")
-    chosen = codings.accepts(header).choose(_names(listed))
+    chosen = codings.accepts(header).choose(names)
     return chosen.encode() if chosen is not None else (None, UNACCEPTABLE)
 
 
@@ -163,7 +169,7 @@ def choose(listed: bytes, level: int, least: int, flush: bool) -> Any:
     chosen = negotiate(listed) if reason is None else (None, reason)
     if chosen.__class__ is not tuple or chosen[1] in (UNACCEPTABLE, TOO_SHORT):
         # the filter judges again, so that an answer that goes uncompressed has its Vary too
-        wanted = Wish(tuple(_names(listed)), max(int(level), 0), max(int(least), 0), flush)
+        wanted = Wish(_names(listed)[0], max(int(level), 0), max(int(least), 0), flush)
         wish(bridge.current.request, wanted)
     return chosen
 

@@ -4,21 +4,23 @@
 `fields`; ngx.header knows both. Source: ngx_http_lua_headers_out.c's behaviour, seen on a real OpenResty module.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from gateway.http.dates import http_date, parse_date
 from gateway.http.message import Request, Response
 from gateway.lua import bridge, messages
-from gateway.lua.bridge import CONTENT, Run
+from gateway.lua.bridge import CONTENT, HEADER_FILTER, Run
 
 # Only the last of several values counts for these.
 _SINGLE = frozenset(
-    (b"content-type", b"content-length", b"location", b"etag", b"last-modified", b"server", b"date", b"content-encoding")
-    + (b"refresh", b"content-range", b"accept-ranges", b"www-authenticate", b"expires", b"content-md5")
+    b"content-type content-length location etag last-modified server date content-encoding refresh content-range "
+    b"accept-ranges www-authenticate expires content-md5".split()
 )
 _NAMES_KEPT = 1024
 _names: dict[bytes, tuple[bytes, bytes]] = {}
+_controls = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]").search
 _UNSAFE_VALUE = {code: b"%%%02X" % code for code in (*range(32), 127) if code != 9}
 _SAFE_NAME = frozenset(b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
@@ -45,7 +47,7 @@ def _escaped_name(name: bytes) -> bytes:
 
 def _escaped(value: bytes) -> bytes:
     """Control characters would let a value end its line."""
-    if value.isascii() and value.decode().isprintable():
+    if _controls(value) is None:
         return value
     return b"".join(_UNSAFE_VALUE.get(code) or bytes((code,)) for code in value)
 
@@ -54,13 +56,16 @@ def _escaped(value: bytes) -> bytes:
 
 
 def _type_of(response: Response) -> bytes | None:
+    if response.type_text is not None:
+        return response.type_text
     if not response.content_type:
         return None
-    return response.content_type if response.charset is None else response.content_type + b"; charset=" + response.charset
+    charset = response.charset
+    return response.content_type if charset is None else response.content_type + b"; charset=" + charset
 
 
 def _set_type(response: Response, value: bytes | None) -> None:
-    response.content_type = response.charset = None
+    response.content_type = response.charset = response.type_text = None
     if value:
         mime, mark, charset = value.partition(b"; charset=")
         response.content_type, response.charset = (mime, charset) if mark and b";" not in charset else (value, None)
@@ -82,41 +87,39 @@ def _modified_of(response: Response) -> bytes | None:
 
 
 def _set_modified(response: Response, value: bytes | None) -> None:
-    response.last_modified_text = value
     response.last_modified = -1 if value is None else parse_date(value)
+    usual = response.last_modified >= 0 and value == http_date(response.last_modified)
+    response.last_modified_text = None if usual else value
+    _among_fields(response, b"Last-Modified", None if usual else value)
 
 
-def _location_of(response: Response) -> bytes | None:
-    return response.location if response.location is not None else response.find(b"location")
+def _among_fields(response: Response, name: bytes, value: bytes | None) -> None:
+    response.remove(name.lower())
+    if value is not None:
+        response.fields.append((name, value))
 
 
 def _set_location(response: Response, value: bytes | None) -> None:
     # among the fields, where it is sent as it stands: OpenResty does not make it absolute
     response.location = None
-    response.remove(b"location")
-    if value is not None:
-        response.fields.append((b"Location", value))
+    _among_fields(response, b"Location", value)
 
 
 def _set_server(response: Response, value: bytes | None) -> None:
-    response.server = value
+    response.server = b""  # ours is not sent, as in nginx where the header was touched at all
+    _among_fields(response, b"Server", value)
 
 
 def _set_date(response: Response, value: bytes | None) -> None:
-    response.date = value
-
-
-def _vary_of(response: Response) -> bytes | None:
-    return b"Accept-Encoding" if response.vary else response.find(b"vary")
+    response.date = b""
+    _among_fields(response, b"Date", value)
 
 
 _READ: dict[bytes, Callable[[Response], bytes | None]] = {
     b"content-type": _type_of,
     b"content-length": _length_of,
     b"last-modified": _modified_of,
-    b"location": _location_of,
-    b"server": lambda response: response.server,
-    b"date": lambda response: response.date,
+    b"location": lambda response: response.location if response.location is not None else response.find(b"location"),
 }
 _WRITE: dict[bytes, Callable[[Response, bytes | None], None]] = {
     b"content-type": _set_type,
@@ -178,19 +181,20 @@ def _set_connection(request: Request, values: list[bytes]) -> bytes | None:
 
 def _replace(response: Response, name: bytes, lower: bytes, values: list[bytes]) -> None:
     """The first value keeps the place and the spelling of a header that is there already."""
-    values = [value for value in values if value]
-    fields = response.fields
-    first = next((at for at, item in enumerate(fields) if item[0].lower() == lower), -1)
-    if first < 0:
-        fields += [(name, value) for value in values]
+    fields, size = response.fields, len(lower)
+    places = [at for at, item in enumerate(fields) if len(item[0]) == size and item[0].lower() == lower]
+    new = [(name, value) for value in values if value]
+    if not places:
+        fields += new
         return
-    kept = [item for item in fields[first + 1 :] if item[0].lower() != lower]
-    if values:
-        new = [(fields[first][0], values[0])]
-        kept += [(name, value) for value in values[1:]]
-    else:
-        new = []
-    response.fields = fields[:first] + new + kept
+    first = places[0]
+    if new:
+        new[0] = (fields[first][0], new[0][1])
+    if len(places) == 1:
+        fields[first : first + 1] = new
+        return
+    rest = [item for at, item in enumerate(fields) if at > first and at not in places]
+    response.fields = fields[:first] + new + rest
 
 
 def set_location(uri: bytes) -> bytes | None:
@@ -208,6 +212,8 @@ def merge(draft: Response, response: Response) -> None:
         response.fields = fields + response.fields
     if draft.server is not None:
         response.server = draft.server
+    if draft.date is not None:
+        response.date = draft.date
 
 
 # All headers.
@@ -218,15 +224,13 @@ def _pairs(response: Response, request: Request) -> Iterator[tuple[bytes, bytes]
     for name, value in (
         (b"content-type", _type_of(response)),
         (b"content-length", _length_of(response)),
-        (b"last-modified", _modified_of(response)),
+        (b"last-modified", _modified_of(response) if response.last_modified_text is None else None),
         (b"location", response.location),
-        (b"server", response.server),
-        (b"date", response.date),
     ):
         if value is not None:
             yield name, value
     yield b"connection", b"keep-alive" if request.keepalive else b"close"
-    if response.known_length() < 0 and request.http >= 11:
+    if bridge.current.phase > HEADER_FILTER and response.known_length() < 0 and request.http >= 11:
         yield b"transfer-encoding", b"chunked"
 
 

@@ -12,9 +12,9 @@ SEEN_EOF, HEADER_ONLY = b"seen eof", b"header only"
 def get_status() -> int:
     run = bridge.current
     status = run.response.status
-    if status == 0:
-        return run.request.error_status
-    return status
+    if status:
+        return status
+    return run.request.error_status or (9 if run.request.http == 9 else 0)  # as ngx_http_lua_ffi_get_resp_status
 
 
 def set_status(status: int) -> None:
@@ -23,7 +23,7 @@ def set_status(status: int) -> None:
         messages.late_ngx_status(run.request)
         return
     run.response.status = int(status)
-    run.response.reason = None
+    run.response.reason = b"101 Switching Protocols" if status == 101 else None
 
 
 def headers_sent() -> bool:

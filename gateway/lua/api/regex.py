@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-
 from gateway.pattern import MatchError, Pattern, PatternError
 
 KEPT = 4096  # patterns; a script that builds patterns from input would else fill the memory

@@ -46,7 +46,10 @@ def set_uri(uri: bytes, binary: bool) -> bytes | None:
     if not binary:
         for code in uri:
             if code < 32 or code == 127:
-                return b'unsafe byte "0x%02x" in uri "%b" (maybe you want to set the \'binary\' argument?)' % (code, _shown(uri))
+                return b'unsafe byte "0x%02x" in uri "%b" (maybe you want to set the \'binary\' argument?)' % (
+                    code,
+                    _shown(uri),
+                )
     bridge.current.request.uri = uri
     return None
 

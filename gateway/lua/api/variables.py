@@ -2,6 +2,8 @@
 
 from gateway.lua import bridge
 
+_FAMILIES = (b"arg_", b"http_", b"cookie_", b"sent_http_", b"sent_trailer_", b"upstream_http_", b"upstream_cookie_")
+
 
 def get_variable(name: bytes) -> bytes | None:
     run = bridge.current
@@ -13,10 +15,10 @@ def set_variable(name: bytes, value: bytes | None) -> bytes | None:
     """Returns OpenResty's message if the variable cannot be set."""
     run = bridge.current
     variable = run.site.variable(name)
-    if variable is None:
+    if variable is None or (variable.set is None and name.lower().startswith(_FAMILIES)):
         return (
-            b'variable "%b" not found for writing; maybe it is a built-in variable that is not changeable or you forgot to use '
-            b"\"set $%b '';\" in the config file to define it first" % (name, name)
+            b'variable "%b" not found for writing; maybe it is a built-in variable that is not changeable or you '
+            b"forgot to use \"set $%b '';\" in the config file to define it first" % (name, name)
         )
     if variable.set is None:
         return b'variable "%b" not changeable' % name

@@ -30,23 +30,21 @@ def pid() -> int:
     return os.getpid()
 
 
-def worker_id() -> int:
-    return number
+def worker_id() -> int | None:
+    """Counted from 0; None before the workers start."""
+    run = bridge.current
+    return None if run is None else run.site.worker
 
 
 def worker_count() -> int:
-    return count
+    run = bridge.current
+    return count if run is None else run.site.workers
+
+
+count = 1  # of the configuration that is being loaded: for init_by_lua, which has no request
 
 
 def exiting() -> bool:
-    return draining()
-
-
-number = 0
-count = 1
-
-
-def draining() -> bool:
     """Whether the worker takes no new connections."""
     run = bridge.current
     service = getattr(run.request.main.peer, "service", None) if run is not None and run.request is not None else None

@@ -120,7 +120,7 @@ class EmbeddedEngine:
         for number, phrase in enumerate(phrases):
             role, last = roles[phrase.language], number + 1 == len(phrases)
             ids = [self._frontend.alphabet[symbol] for symbol in phrase.symbols]
-            act = model.perform(ids, role.manner, speed)
+            act = model.perform(ids, role.manner(len(ids)), speed)
             act = act.cropped(*MARGINS)
             act.pitch = bent(act.pitch, role.transpose, manner)
             wave = model.sound(act, role.colour, generator).numpy()
