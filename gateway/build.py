@@ -1,6 +1,6 @@
 """From a bound configuration to a compiled `Site`: the only caller of the modules' factories."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -9,8 +9,7 @@ from gateway.config import bind, source
 from gateway.config.args import encode
 from gateway.config.merge import merged
 from gateway.config.schema import ConfigError, In, Level, Paths, Place, Text
-from gateway.http import hosts, paths, variables
-from gateway.http.message import HttpError, Outcome, Request
+from gateway.http import access, hosts, paths, variables
 from gateway.http.router import Location, Locations, Server, Site
 from gateway.http.settings import Addressing, Blocks, Http, Idle
 from gateway.http.text import compiled
@@ -292,8 +291,8 @@ class Compiler:
             made_by = self._made(build, phase)
             steady = steady and all(module.steady(merged(module.conf, build.level), build) for module, _ in made_by)
             found = tuple(handler for _, handler in made_by)
-            if phase is Phase.ACCESS and build.settings.satisfy == "any" and len(found) > 1:
-                found = (_any_of(found),)
+            if phase is Phase.ACCESS:
+                found = access.folded(found, build.settings)
             handlers += map(_of_client, found) if phase is Phase.ACCESS else found
         location.handlers = tuple(handlers)
         location.folder, location.mapping = paths.folder(build), paths.mapping(build)
@@ -333,26 +332,3 @@ class Compiler:
 def _of_client(check: Any) -> Any:
     """An access check is for the client's request alone: its subrequests pass (ngx_http_core_access_phase)."""
     return lambda request: check(request) if request.main is request else None
-
-
-def _any_of(checks: Sequence[Any]) -> Any:
-    """`satisfy any`: the first check that admits is enough; the last refusal, 401 before 403, is what is answered."""
-
-    async def access(request: Request) -> Outcome:
-        refused: HttpError | None = None
-        for check in checks:
-            try:
-                outcome = check(request)
-                if outcome is not None and not hasattr(outcome, "status"):
-                    outcome = await outcome
-            except HttpError as error:
-                if error.status not in (401, 403):
-                    raise
-                refused = error if refused is None or error.status == 401 else refused
-                continue
-            return outcome  # type: ignore[no-any-return]
-        if refused is not None:
-            raise refused
-        return None
-
-    return access

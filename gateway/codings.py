@@ -70,7 +70,12 @@ def _zstandard() -> Any:
 
 def installed(coding: str) -> bool:
     """Whether the coding's library is there; looks without importing it."""
-    return coding in LIBRARIES and importlib.util.find_spec(LIBRARIES[coding]) is not None
+    return coding in LIBRARIES and _present(LIBRARIES[coding])
+
+
+@cache
+def _present(library: str) -> bool:
+    return importlib.util.find_spec(library) is not None
 
 
 class Encoder:

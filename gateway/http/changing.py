@@ -7,9 +7,11 @@ from gateway.http.message import Response
 
 
 def has_type(response: Response, types: frozenset[bytes]) -> bool:
-    """Whether the answer has one of the types (lower case; `*` stands for all)."""
+    """Whether the answer has one of the types (lower case; `*` stands for all, and for none)."""
+    if b"*" in types:
+        return True
     kind = response.content_type
-    return bool(kind) and (b"*" in types or kind.lower() in types)  # type: ignore[union-attr]
+    return kind is not None and kind.lower() in types
 
 
 def changed(response: Response) -> None:

@@ -3,6 +3,7 @@
 A request is answered inside `data_received` as far as it goes; what has to wait is a `Flow`. The next pipelined request begins
 when the present one has ended. Attributes are grouped by lifetime.
 """
+# Long: one connection's life, read from top to bottom; writing and closing have files of their own.
 
 import asyncio
 import time
@@ -10,36 +11,43 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from gateway import log
+from gateway.http import closing, writing
 from gateway.http.body import RequestBody
 from gateway.http.engine import refuse, respond
 from gateway.http.flow import Flow, Wait
-from gateway.http.head import head
 from gateway.http.headers import NO_HEADERS
-from gateway.http.message import ClientGone, FileBody, HttpError, Request, Response
+from gateway.http.message import ClientGone, HttpError, Request, Response
 from gateway.http.output import send
 from gateway.http.pages import SILENT
 from gateway.http.replay import keep
 from gateway.http.report import report
-from gateway.http.router import Listen
+from gateway.http.router import Listen, Server
 from gateway.http.sendfile import sendfile
 from gateway.http.service import Service
-from gateway.http.wire import Head, Policy, RequestError, RequestParser
+from gateway.http.wire import Head, ParserByHost, Policy, RequestError, RequestParser
 
 _PIPELINED = 65536  # bytes of further requests held while one is answered; more stay in the kernel
 
 
 def acceptor(service: Service, listen: Listen) -> Callable[[], "Connection"]:
     """A protocol factory for one listening address."""
-    settings = listen.default.location.settings
-    policy = Policy(
+    first = _policy(listen.default)
+    others = (*listen.names.values(), *listen.heads.values(), *listen.tails.values(), *(server for _, server in listen.patterns))
+    parser: RequestParser | ParserByHost = RequestParser(first)
+    if any(_policy(server) != first for server in others):
+        parser = ParserByHost(first, lambda host: _policy(listen.server(host)))
+    return lambda: Connection(service, listen, parser)
+
+
+def _policy(server: Server) -> Policy:
+    settings = server.location.settings
+    return Policy(
         settings.ignore_invalid_headers,
         settings.underscores_in_headers,
         settings.client_header_buffer_size,
         *settings.large_client_header_buffers,
         settings.merge_slashes,
     )
-    parser = RequestParser(policy)
-    return lambda: Connection(service, listen, parser)
 
 
 def _disabled(request: Request, browsers: frozenset[str]) -> bool:
@@ -88,7 +96,7 @@ class Connection(asyncio.Protocol):
         "writable",
     )
 
-    def __init__(self, service: Service, listen: Listen, parser: RequestParser) -> None:
+    def __init__(self, service: Service, listen: Listen, parser: RequestParser | ParserByHost) -> None:
         # for good
         self.service, self.listen, self.parser = service, listen, parser
         self.scheme = b"http"
@@ -148,11 +156,11 @@ class Connection(asyncio.Protocol):
         request = self.request
         if request is None:
             if self.discarding is not None:
-                self._discard(self.discarding, bytes(data))
+                closing.discard(self, self.discarding, bytes(data))
             elif self.linger_until or self.closing:
-                self.deadline = min(self.linger_until, self.service.now() + self._settings().lingering_timeout)
+                self.deadline = min(self.linger_until, self.service.now() + self.settings().lingering_timeout)
             else:
-                self._advance(self.buffer + data if self.buffer else bytes(data))
+                self.advance(self.buffer + data if self.buffer else bytes(data))
             return
         if self.receiver is not None:
             self.receiver(data)
@@ -165,25 +173,12 @@ class Connection(asyncio.Protocol):
         if len(self.buffer) > _PIPELINED:
             self.pause_body()
 
-    def _discard(self, body: RequestBody, data: bytes) -> None:
-        rest = body.feed(data)
-        now = self.service.now()
-        if body.error is not None or (body.complete and self.linger_until):
-            self._close()
-        elif body.complete:
-            self.discarding = None
-            self.deadline = now + self._settings().keepalive_timeout[0]
-            if rest:
-                self._advance(rest)
-        else:
-            self.deadline = min(self.linger_until or now + 3600.0, now + self._settings().lingering_timeout)
-
     def _feed(self, request: Request, body: RequestBody, data: bytes) -> None:
         self.buffer += body.feed(data)
         if body.complete or self.reading_paused:
             self.deadline = 0.0
         else:
-            self.deadline = self.service.now() + self._settings().client_body_timeout
+            self.deadline = self.service.now() + self.settings().client_body_timeout
         body.wake()
 
     def eof_received(self) -> bool:
@@ -218,7 +213,7 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client reads more slowly than we write."""
         self.paused = True
-        self.deadline = self.service.now() + self._settings().send_timeout
+        self.deadline = self.service.now() + self.settings().send_timeout
 
     def resume_writing(self) -> None:
         """The client has caught up."""
@@ -231,23 +226,8 @@ class Connection(asyncio.Protocol):
 
     # --- time
 
-    def expired(self) -> None:
-        """A time-out: of a head, an idle connection, a body or a write; nginx closes without an answer."""
-        request = self.request
-        if request is None and self.buffer and not self.closing:
-            self._begin_refused(RequestError(408, "client timed out (110: Connection timed out) while reading client request headers"))
-            return
-        if request is not None:
-            body = request.body
-            sending = self.paused or body is None or body.complete
-            what = "while sending to client" if sending else "while reading client request body"
-            report(request, log.INFO, f"client timed out (110: Connection timed out) {what}")
-            if not sending and self.flow is not None:
-                self.flow.throw(ClientGone(408))
-                return
-        self.abort()
-
-    def _settings(self) -> Any:
+    def settings(self) -> Any:
+        """The core's settings for what goes on now."""
         request = self.request
         if request is not None and request.location is not None:
             return request.location.settings
@@ -255,7 +235,7 @@ class Connection(asyncio.Protocol):
 
     # --- requests
 
-    def _advance(self, data: bytes) -> None:
+    def advance(self, data: bytes) -> None:
         """Parse and begin requests until one waits or the bytes run out."""
         parser, start, size = self.parser, 0, len(data)
         while True:
@@ -263,7 +243,7 @@ class Connection(asyncio.Protocol):
                 found = parser.parse(data, start)
             except RequestError as error:
                 self.buffer = b""
-                self._begin_refused(error)
+                self.begin_refused(error)
                 return
             if found is None:
                 self._await_head(data[start:] if start else data)
@@ -327,7 +307,7 @@ class Connection(asyncio.Protocol):
         if self.buffer:
             self.buffer = body.feed(self.buffer)
 
-    def _begin_refused(self, error: RequestError) -> None:
+    def begin_refused(self, error: RequestError) -> None:
         """A head that cannot be accepted: answered and closed, as nginx does."""
         known = error.head
         if known is None:
@@ -359,7 +339,7 @@ class Connection(asyncio.Protocol):
             self.flow = Flow(coroutine, first, self._flow_ended)
             body = request.body
             if body is not None and not body.complete:
-                self.deadline = self.service.now() + self._settings().client_body_timeout
+                self.deadline = self.service.now() + self.settings().client_body_timeout
 
     def _flow_ended(self, error: BaseException | None) -> None:
         self.flow = None
@@ -376,7 +356,7 @@ class Connection(asyncio.Protocol):
         if self.request is None and self.buffer and not self.closing and not self.linger_until:
             self.resume_body()
             data, self.buffer = self.buffer, b""
-            self._advance(data)
+            self.advance(data)
 
     async def _answer(self, request: Request, answer: Awaitable[Response]) -> None:
         try:
@@ -443,28 +423,17 @@ class Connection(asyncio.Protocol):
         body = request.body
         if body is not None and not body.complete:
             body.discard()
-            self._discard_rest(request, body)
+            closing.discard_rest(self, request, body)
         elif request.keepalive and not self.closing:
             if self.eof and not self.buffer:
-                self._close()
+                closing.close(self)
             elif not self.paused:
                 self.deadline = self.service.now() + request.location.settings.keepalive_timeout[0]
         else:
-            self._finish_closing(request)
+            closing.finish_closing(self, request)
         if body is not None:
             body.close()
         request.main = None  # type: ignore[assignment]  # its own cycle: freed now, not by the collector
-
-    def _discard_rest(self, request: Request, body: RequestBody) -> None:
-        """Read what the client still sends of a body that nobody wanted: then the next request, or the end."""
-        settings = request.location.settings
-        if self.eof or self.closing or body.error is not None or settings.lingering_close == "off":
-            self._linger(request)
-            return
-        now = self.service.now()
-        self.discarding = body
-        self.linger_until = 0.0 if request.keepalive else now + settings.lingering_time
-        self.deadline = now + settings.lingering_timeout
 
     def _left(self, request: Request) -> None:
         """The client has gone in mid-request."""
@@ -476,46 +445,6 @@ class Connection(asyncio.Protocol):
             request.body.close()
         request.main = None  # type: ignore[assignment]
         self.abort()
-
-    def _finish_closing(self, request: Request) -> None:
-        settings = request.location.settings
-        if settings.lingering_close == "always" or (settings.lingering_close == "on" and self.buffer):
-            self._linger(request)
-        else:
-            self._close()
-
-    def _linger(self, request: Request) -> None:
-        """Read on for a while: closing with unread input resets the connection, and the client may lose the answer."""
-        settings = request.location.settings
-        if self.eof or self.closing or settings.lingering_close == "off":
-            self._close()
-            return
-        now = self.service.now()
-        self.buffer = b""
-        self.linger_until = now + settings.lingering_time
-        self.deadline = now + settings.lingering_timeout
-        self.resume_body()
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
-
-    def _close(self) -> None:
-        self.closing = True
-        self.deadline = self.service.now() + self._settings().send_timeout  # for what the client has still to read
-        self.transport.close()
-
-    def abort(self) -> None:
-        """Close at once; what is unsent is lost."""
-        self.closing = True
-        if self.transport is not None:
-            self.transport.abort()
-
-    def drain(self) -> None:
-        """Serve no further request: an idle connection closes now."""
-        request = self.request
-        if request is None and not self.buffer and self.served:  # a new connection's first request is still answered
-            self._close()
-        elif request is not None:
-            request.keepalive = False
 
     # --- what a request's body asks of the connection
 
@@ -535,75 +464,18 @@ class Connection(asyncio.Protocol):
         """The body is wanted: RFC 9110 section 10.1.1."""
         self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    # --- writing
+    # --- writing, and the ways to the end (functions of their own modules)
 
-    def write(self, data: bytes) -> None:
-        """Write bytes that belong to the present request."""
-        self.sent += len(data)
-        self.transport.write(data)
-
-    async def drain_writes(self) -> None:
-        """Wait until the client has read enough. Raises ClientGone."""
-        while self.paused:
-            if self.closing:
-                raise ClientGone
-            self.writable = Wait()
-            await self.writable
-        if self.closing:
-            raise ClientGone
-
-    def send_whole(self, request: Request, response: Response, body: bytes) -> None:
-        """Head and body in one write."""
-        if request.http == 9:
-            self.write(body)
-        elif response.length != -1 and response.trailers is None:
-            length = response.length
-            opening = head(request, response, len(body) if length < 0 else length, chunked=False)
-            self.sent += len(opening) + len(body)
-            self.transport.write(opening + body)
-            response.sent = opening, body
-        else:
-            self.send_head(request, response, -1, chunked=True)
-            if body:
-                self.write(b"%x\r\n%b\r\n" % (len(body), body) if self.chunked else body)
-            self.end_body(request, response)
-        request.body_sent = len(body)
-
-    def send_head(self, request: Request, response: Response, length: int, *, chunked: bool) -> None:
-        """The head of an answer whose body follows in pieces."""
-        if request.http == 9:
-            self.chunked = False
-            return
-        if chunked and (request.http < 11 or not request.location.settings.chunked_transfer_encoding):
-            chunked = False
-            request.keepalive = False
-        self.chunked = chunked
-        if chunked:
-            request.main.keep("chunked", True)
-        self.write(head(request, response, length, chunked=chunked))
-
-    async def send_chunk(self, request: Request, data: bytes) -> None:
-        """A piece of body; waits while the client is slow. Raises ClientGone."""
-        if data:
-            request.body_sent += len(data)
-            self.write(b"%x\r\n%b\r\n" % (len(data), data) if self.chunked else data)
-            if self.paused:
-                await self.drain_writes()
-        if self.closing:
-            raise ClientGone
-
-    def end_body(self, request: Request, response: Response) -> None:
-        """The body is complete."""
-        if self.chunked:
-            trailers = response.trailers() if response.trailers is not None else []
-            self.write(b"0\r\n" + b"".join([b"%b: %b\r\n" % item for item in trailers]) + b"\r\n")
-        elif response.known_length() >= 0 and request.body_sent < response.known_length():
-            request.keepalive = False
-            self.closing = True
-
-    def send_file(self, request: Request, response: Response, body: FileBody) -> Awaitable[None]:
-        """A file by sendfile(2)."""
-        return sendfile(self, request, response, body)
+    write = writing.write
+    drain_writes = writing.drain_writes
+    send_whole = writing.send_whole
+    send_head = writing.send_head
+    send_chunk = writing.send_chunk
+    end_body = writing.end_body
+    send_file = sendfile
+    expired = closing.expired
+    abort = closing.abort
+    drain = closing.drain
 
     # --- upgrade
 

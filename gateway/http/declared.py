@@ -59,6 +59,16 @@ def kept(name: str) -> Variable:
     return Variable(get, lambda request, value: request.assign(name, value))
 
 
+def overriding(name: str, known: Variable) -> Variable:
+    """A variable that has the value of another one until something is assigned to it."""
+
+    def get(request: Request) -> bytes | None:
+        values = request.values
+        return values[name] if values is not None and name in values else known.get(request)
+
+    return Variable(get, lambda request, value: request.assign(name, value))
+
+
 def declare(build: "Build", name: str, variable: Variable, place: Place | None = None) -> None:
     """Define a variable that the configuration may change, unless there is one already. Raises ConfigError."""
     try:
@@ -66,6 +76,8 @@ def declare(build: "Build", name: str, variable: Variable, place: Place | None =
     except ConfigError:
         known = None
     if known is None or known.set is None:
+        if known is not None:  # one of a family ($http_NAME): until it is set it stays what it is
+            variable = overriding(name, known)
         try:
             build.define(name, variable)
         except ConfigError as error:

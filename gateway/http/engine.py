@@ -17,6 +17,7 @@ from gateway.http.report import report
 from gateway.http.router import Location, find, needs_slash
 from gateway.http.uri import escape_path
 
+INSTEAD = "instead of an error"  # a subrequest's note: makes the answer that is given in place of an error
 _AGENTS_PADDED = (b"MSIE ", b"Chrome/")
 _REDIRECTS = (301, 302, 303, 307, 308)
 
@@ -207,6 +208,8 @@ def _failed(request: Request, error: HttpError) -> Any:
     status = error.status
     if status in NOT_KEPT:
         request.keepalive = False
+    if request.main is not request and request.note(INSTEAD) is not None:
+        return request.note(INSTEAD)()
     location = request.location = request.location or request.server.location
     if status in SILENT:
         return Response(status)

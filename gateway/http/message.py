@@ -259,7 +259,7 @@ class Request:
         self.uri_changes = 11  # nginx's NGX_HTTP_MAX_URI_CHANGES + 1
         self.redirects = 0  # internal redirects so far
         self.error_status = 0  # nginx's err_status: what the answer's status becomes, whatever answers; 0: its own
-        self.error_fields: Fields | None = None  # headers of the error that outlive its page (WWW-Authenticate)
+        self.error_fields: Fields | None = None  # headers that outlive their answer: an error's (WWW-Authenticate), X-Accel-Redirect's
         self.in_error_page = False
         self.captures: tuple[bytes | None, ...] = ()  # of the last regular expression that matched: [0] is the whole match
         self.path_info = b""

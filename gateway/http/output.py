@@ -17,8 +17,8 @@ def filtered(request: Request, response: Response) -> list[Transform]:
     """Run the location's filters on the head; returns the body's transforms in order."""
     if request.error_status:
         response.status, response.reason = request.error_status, None
-        if request.error_fields:
-            response.fields += [item for item in request.error_fields if response.find(item[0].lower()) is None]
+    if request.error_fields:
+        response.fields += [item for item in request.error_fields if response.find(item[0].lower()) is None]
     transforms = []
     for a_filter in request.location.filters:
         transform = a_filter(request, response)

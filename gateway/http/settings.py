@@ -176,8 +176,12 @@ class Http:
     merge_slashes: bool = directive(SERVERS, flag(), True, "Read several slashes in a row as one.")
     internal: bool = directive(In.LOCATION, nothing(True), False, "Only for internal redirects.", merge=Merge.LOCATION)
     satisfy: str = directive(ANYWHERE, choice("all", "any"), "all", "Whether all access modules must admit, or one.")
+    auth_delay: float = directive(ANYWHERE, duration(), 0.0, "How long an answer 401 waits, against guessing.", default_text="0s")
 
     # answers
+    subrequest_output_buffer_size: int = directive(
+        ANYWHERE, size(), 4096, "The largest answer of a subrequest that is kept in memory.", default_text="4k"
+    )
     error_page: tuple[Any, ...] = many(
         IN_IF, Arg("code ... [=[response]] uri", 2, None, _error_page), "What is answered in place of a status."
     )
@@ -196,7 +200,7 @@ class Http:
     error_log: tuple[log.Spec, ...] = many(
         In.MAIN | ANYWHERE, Arg("file | stderr | syslog:… [level]", 1, 2, _log_spec), "Where errors are logged, and from which level."
     )
-    log_subrequest: bool = directive(ANYWHERE, flag(), False, "Log subrequests too.", idle="subrequests are not logged")
+    log_subrequest: bool = directive(ANYWHERE, flag(), False, "Log subrequests too.")
 
     # made of `error_log` when the level is compiled
     errors: log.ErrorLog = log.main
@@ -226,7 +230,6 @@ class Idle:
     open_file_cache_errors: bool = directive(ANYWHERE, flag(), False, "Cache errors.", idle=_FILES)
     connection_pool_size: int = directive(SERVERS, size(), 512, "Pool per connection.", idle=_POOLS)
     request_pool_size: int = directive(SERVERS, size(), 4096, "Pool per request.", idle=_POOLS, default_text="4k")
-    subrequest_output_buffer_size: int = directive(ANYWHERE, size(), 4096, "Buffer of subrequests.", idle=_POOLS, default_text="4k")
     client_body_in_single_buffer: bool = directive(ANYWHERE, flag(), False, "Body in one buffer.", idle="always so")
     types_hash_max_size: int = directive(ANYWHERE, integer(1, 2**31), 1024, "Size of a hash table.", idle=_HASHES)
     types_hash_bucket_size: int = directive(ANYWHERE, size(), 64, "Size of a hash bucket.", idle=_HASHES)

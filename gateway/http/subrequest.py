@@ -16,6 +16,7 @@ All raise `HttpError` (500) when subrequests are nested too deeply, and `ClientG
 subrequest's answer is to close the connection (`return 444`).
 """
 
+import re
 import time
 from collections.abc import Awaitable, Coroutine
 from typing import Any
@@ -33,6 +34,7 @@ from gateway.http.streams import dropped, folded
 
 NESTED = 50  # nginx's NGX_HTTP_MAX_SUBREQUESTS: levels of subrequests in one another
 COUNTED = 64535  # and how many one request may have in all
+_ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
 _DEPTH, _COUNT, _PARENT, _HEAD_ONLY = "subrequest depth", "subrequests", "parent request", "header only"
 
 
@@ -297,3 +299,19 @@ def _copied(request: Request) -> Request:
         setattr(copy, slot, getattr(request, slot))
     copy.notes = dict(request.notes) if request.notes is not None else None
     return copy
+
+
+def target_of(text: bytes) -> tuple[bytes, bytes] | None:
+    """Path, unescaped, and arguments of a URI out of a page or a header; None for an unsafe one (ngx_http_parse_unsafe_uri)."""
+    path, _, args = text.partition(b"?")
+    if not path or _unsafe(path):
+        return None
+    if b"%" in path:
+        path = _ESCAPE.sub(lambda match: bytes((int(match[1], 16),)), path)
+        if _unsafe(path):
+            return None
+    return path, args
+
+
+def _unsafe(path: bytes) -> bool:
+    return b"\0" in path or b"/../" in path or path.endswith(b"/..") or path == b".." or path.startswith(b"../")

@@ -5,7 +5,8 @@ where it is stricter than older releases).
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from gateway.http.headers import (
     NO_HEADERS,
@@ -72,7 +73,20 @@ class RequestLine:
 class Head:
     """A request's head: `end` is the offset after it, `uri` decoded and normalised, `host` in lower case without port."""
 
-    __slots__ = ("args", "end", "headers", "host", "http", "keepalive", "line", "method", "replay", "seen", "target", "uri")
+    __slots__ = (
+        "args",
+        "end",
+        "headers",
+        "host",
+        "http",
+        "keepalive",
+        "line",
+        "method",
+        "replay",
+        "seen",
+        "target",
+        "uri",
+    )
 
     def __init__(self, line: RequestLine, headers: RequestHeaders, end: int) -> None:
         self.method = line.method
@@ -229,6 +243,41 @@ class RequestParser:
                     text = f'client sent too long header line: "{shown(data[at : at + 200])}"'
                     raise RequestError(494, text, line.line, Head(line, self._readable(data[eol + 1 : at]), 0))
             room, at = room - length, at + length
+
+
+class ParserByHost:
+    """Parses by the policy of the server that a request's host names, where servers of one address differ in it.
+
+    nginx begins with the default server's settings and goes on with the named one's; here the head is read again.
+    """
+
+    __slots__ = ("_choose", "_first", "_others")
+
+    def __init__(self, first: Policy, choose: Callable[[bytes], Policy]) -> None:
+        self._first = RequestParser(first)
+        self._choose = choose
+        self._others = {first: self._first}
+
+    def parse(self, data: bytes, start: int) -> Head | None:
+        """As `RequestParser.parse`."""
+        try:
+            head = self._first.parse(data, start)
+        except RequestError as error:
+            if error.head is None or self._of(error.head.host) is self._first:
+                raise
+            return self._of(error.head.host).parse(data, start)
+        if head is None:
+            return None
+        parser = self._of(head.host)
+        return head if parser is self._first else parser.parse(data, start)
+
+    def _of(self, host: bytes) -> RequestParser:
+        # the first buffer was there before the host was known
+        policy = replace(self._choose(host), header_buffer=self._first.policy.header_buffer)
+        parser = self._others.get(policy)
+        if parser is None:
+            parser = self._others[policy] = RequestParser(policy)
+        return parser
 
 
 def _request_line(raw: bytes, merge_slashes: bool) -> RequestLine:

@@ -43,6 +43,7 @@ class Local:
     underscores: bool = True  # underscores in response header names become dashes
     need_request_body: bool = False
     code_cache: bool = True
+    check_client_abort: bool = False
 
 
 class Run:

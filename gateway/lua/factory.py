@@ -66,6 +66,7 @@ def local_of(conf: Any, build: "Build") -> Local:
         conf.lua_transform_underscores_in_response_headers,
         conf.lua_need_request_body,
         conf.lua_code_cache,
+        conf.lua_check_client_abort,
     )
 
 

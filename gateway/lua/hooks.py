@@ -84,20 +84,20 @@ def _number(run: Run, code: Code, phase: int) -> int:
         return run.vm.load(code.of(run.request))
     except LuaLoadError as error:
         messages.write(run.request, log.ERROR, error.message)
-        raise ClientGone(_CLOSE) from None
+        raise HttpError(_CLOSE) from None
 
 
 def _run_head(run: Run, code: Code, response: Response) -> None:
     failure = schedule.plain(run, _number(run, code, HEADER_FILTER), HEADER_FILTER, response)
     if failure is not None:
         messages.failed(run.request, HEADER_FILTER, failure)
-        raise ClientGone(_CLOSE)
+        raise HttpError(_CLOSE)
     status = run.exit_code
     if status is None or run.exited:
         return
     run.exit_code, run.exited = None, True
     if status < 0:
-        raise ClientGone(_CLOSE)
+        raise HttpError(_CLOSE)
     if status >= 300 or status in (201, 204):
         raise HttpError(status)
 
@@ -139,16 +139,22 @@ class BodyFilter:
         try:
             out, last = run.vm.body(self._number, run.number, chunk, last)
         except TypeError:  # `return ngx.ERROR`: a single false
-            raise ClientGone from None
+            raise self._end() from None
         except Exception as error:
             out, last = False, reason(run.vm, error)  # type: ignore[assignment]
         if out is False:
             messages.failed(run.request, BODY_FILTER, last)
-            raise ClientGone
+            raise self._end()
         if self._ended:
             return b""
         self._ended = last
         return out  # type: ignore[no-any-return]
+
+    def _end(self) -> Exception:
+        """What closes the connection: while a whole body is filtered nothing of the answer has gone, else some has."""
+        body = self._response.body
+        whole = isinstance(body, bytes) or getattr(body, "data", None) is not None
+        return HttpError(_CLOSE) if whole else ClientGone(_CLOSE)
 
 
 def policy(site: LuaSite, local: Local, code: Code) -> Any:

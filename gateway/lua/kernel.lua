@@ -74,29 +74,43 @@ end
 
 -- User coroutines.
 
-local function inward(co, ok, first, ...)
-    if ok and first == TAG then
-        return inward(co, co_resume(co, co_yield(TAG, ...)))
+local function inward(co, ok, ...)
+    if ok and (...) == TAG then
+        return inward(co, co_resume(co, co_yield(...)))
     end
-    return passed(ok, first, ...)
+    return passed(ok, ...)
 end
 
 function coroutine.resume(co, ...)
+    if type(co) == "thread" and co_status(co) ~= "suspended" then
+        return false, "cannot resume " .. co_status(co) .. " coroutine"
+    end
     return inward(co, co_resume(co, ...))
 end
 
-local function unwrapped(ok, ...)
-    if not ok then
-        local reason = ...
-        error(reason, 0)
+-- Where the error came from that coroutine.wrap hands on, from the innermost coroutine out.
+local broken = { reason = nil }
+local ENTRY_THREADS = { [4] = true, [5] = true, [6] = true }
+
+local function unwrapped(co, ok, ...)
+    if ok then
+        return ...
     end
-    return ...
+    local reason = ...
+    if not ENTRY_THREADS[now.phase] then
+        error(reason, 2) -- as Lua's own wrap: the place is put before the text
+    end
+    if broken.reason ~= reason then
+        broken = { reason = reason }
+    end
+    broken[#broken + 1] = co
+    error(reason, 0)
 end
 
 function coroutine.wrap(f)
     local co = co_create(f)
     return function(...)
-        return unwrapped(inward(co, co_resume(co, ...)))
+        return unwrapped(co, inward(co, co_resume(co, ...)))
     end
 end
 
@@ -121,6 +135,18 @@ local function frames(co)
     return sub(text, last + 1)
 end
 
+local function sections(reason, entry)
+    local text, count = "", 0
+    if broken.reason == reason and reason ~= nil then
+        for index = 1, #broken do
+            text = text .. "\ncoroutine " .. count .. ":" .. frames(broken[index])
+            count = count + 1
+        end
+    end
+    broken = { reason = nil }
+    return text .. "\ncoroutine " .. count .. ":" .. frames(entry)
+end
+
 local function described(raised)
     local text = frames(nil)
     local own = find(text, "\n\t[C]: in function 'raw_xpcall'", 1, true) -- where the kernel's frames begin
@@ -137,7 +163,7 @@ end
 local function parked(id, co, ok, tag, op, ...)
     if not ok then
         threads[id] = nil
-        return ERROR, reason_of(tag) .. "\nstack traceback:\ncoroutine 0:" .. frames(co)
+        return ERROR, reason_of(tag) .. "\nstack traceback:" .. sections(tag, co)
     end
     if co_status(co) == "dead" then
         threads[id] = nil

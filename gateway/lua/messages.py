@@ -57,6 +57,11 @@ def late_ngx_status(request: Request) -> None:
     write(request, log.ERROR, "attempt to set ngx.status after sending out response headers")
 
 
+def client_gone(request: Request) -> None:
+    """The client closed its connection while a script waited (lua_check_client_abort)."""
+    write(request, log.INFO, "client prematurely closed connection")
+
+
 def not_loaded(source: str, text: object, status: int = 500) -> LuaLoadError:
     """A chunk did not compile; `source` is a file name, "" for code in the configuration."""
     what = f'external Lua file "{source}"' if source else "inlined Lua code"

@@ -3,7 +3,7 @@
 local host, private, ngx = ...
 
 local type, tostring, error, select = type, tostring, error, select
-local sub, find, concat = string.sub, string.find, table.concat
+local sub, find, match, concat = string.sub, string.find, string.match, table.concat
 local re = {}
 ngx.re = re
 
@@ -13,6 +13,9 @@ local function checked(subject, pattern, options, name)
     end
     if subject == nil then
         error("bad argument #1 to '" .. name .. "' (string expected, got nil)", 3)
+    end
+    if options and find(options, "[^adDijJmosuUx]") then
+        error('unknown flag "' .. match(options, "[^adDijJmosuUx]") .. '" (flags "' .. options .. '")', 3)
     end
     return tostring(subject), tostring(pattern), options or ""
 end
@@ -114,7 +117,10 @@ function re.gmatch(subject, pattern, options)
     local function step(first, last, ...)
         if not first then
             start = nil
-            return nil, last
+            if last then
+                return nil, last
+            end
+            return nil
         end
         -- an empty match moves on by one character, or it would be found again
         start = last >= first and last + 1 or last + 2
@@ -126,6 +132,19 @@ function re.gmatch(subject, pattern, options)
         end
         return step(host.re_match(handle, subject, start))
     end
+end
+
+-- Why a variable of a replacement is none; `rest` is what follows its dollar.
+local function refused(text, rest)
+    local name = match(rest, "^([%a_][%w_]*)") or match(rest, "^{([%a_][%w_]*)}")
+    if name then
+        return 'attempt to use named capturing variable "' .. name .. '" (named captures not supported yet)'
+    end
+    local digits = match(rest, "^{(%d+)")
+    if digits then
+        return 'the closing bracket in "' .. digits .. '" variable is missing'
+    end
+    return 'lua script: invalid capturing variable name found in "' .. text .. '"'
 end
 
 -- A replacement: literal pieces and group numbers. `$0 $1 ${1} $$`; anything else after a dollar is refused.
@@ -149,11 +168,7 @@ local function template(text)
             parts[#parts + 1] = "$"
             from = at + 2
         else
-            local rest = sub(text, at + 1)
-            if rest:match("^{%d+$") or rest:match("^{%d+[^%d}]") then
-                return nil, "the closing bracket in \"" .. rest:match("^{?%d*") .. "\" variable is missing"
-            end
-            return nil, "invalid capturing variable name found in \"" .. text .. "\""
+            return nil, refused(text, sub(text, at + 1))
         end
     end
 end
@@ -183,7 +198,8 @@ local function replaced(name, subject, pattern, replacement, options, max)
     if not computed then
         parts, reason = template(tostring(replacement))
         if not parts then
-            return nil, nil, "failed to compile the replacement template: " .. reason
+            host.log(ngx.ERR, reason)
+            return nil, nil, "failed to compile the replacement template"
         end
     end
     local out, count, from, start = {}, 0, 1, 1

@@ -135,7 +135,7 @@ end
 
 -- The URI.
 
-local SET_URI, JUMP = phases("SRACHB"), private.PHASES.rewrite
+local SET_URI, JUMP = phases("SRACHBL"), private.PHASES.rewrite
 
 function req.set_uri(uri, jump, binary)
     if not SET_URI[now.phase] then

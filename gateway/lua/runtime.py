@@ -235,8 +235,9 @@ class LuaSite:
             bridge.current = previous
             if failure is not None:
                 text = text_of(failure)
-                log.main.write(log.ERROR, f"init_by_lua error: {text}", lines=True)
-                raise ConfigError(f"init_by_lua error: {text.partition(chr(10))[0]}")
+                name = "init_by_lua_file" if self.init.path else "init_by_lua"
+                log.main.write(log.ERROR, f"{name} error: {text}", lines=True)
+                raise ConfigError(f"{name} error: {text.partition(chr(10))[0]}")
         vm.guard()
         return vm
 

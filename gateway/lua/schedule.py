@@ -77,6 +77,8 @@ async def read_body(run: Run) -> None:
 
 async def _waiting(run: Run, op: Op, phase: int) -> Outcome:
     run.waiting = True
+    if run.local.check_client_abort:
+        run.request.main.peer.abort_on_eof = True  # type: ignore[attr-defined]  # ClientGone is raised where we wait
     try:
         while waits(op):
             if run.sent and (run.pieces or op == FLUSH) and not run.buffered and run.request.method != b"HEAD":
@@ -86,6 +88,9 @@ async def _waiting(run: Run, op: Op, phase: int) -> Outcome:
             op = _go_on(run, phase, *await _perform(run, op))
         run.waiting = False
         return settled(run, op, phase)
+    except ClientGone:
+        messages.client_gone(run.request)
+        raise
     finally:
         if run.waiting and waits(op):
             _abandon(run)
@@ -108,9 +113,14 @@ def settled(run: Run, op: Op, phase: int) -> Outcome:
     if kind == EXEC:
         return _executed(op[1], op[2] if len(op) > 2 else None)
     messages.aborted(run.request, op[1])
-    if run.sent and not run.buffered:
+    if not run.sent or run.buffered:
+        raise HttpError(500)
+    data = b"".join(run.pieces)
+    run.pieces.clear()
+    if not data:
         raise HttpError(_CLOSE)
-    raise HttpError(500)
+    run.draft.body = Cut(data)
+    return run.draft
 
 
 def jumped(run: Run) -> Redirect:
@@ -177,8 +187,26 @@ def decide(run: Run) -> None:
     draft, request = run.draft, run.request
     request.response = draft  # $sent_http_… can be read from now on
     draft.status = draft.status or 200
-    if not run.typed and draft.content_type is None and run.local.use_default_type:
+    if not run.typed and draft.content_type is None and run.local.use_default_type and draft.status != 304:
         draft.content_type = run.local.mime(request.uri)
+
+
+class Cut:
+    """The output of a script that failed after it: the client gets it, and a closed connection instead of its end."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    async def read(self) -> bytes:
+        data, self._data = self._data, b""
+        if not data:
+            raise ConnectionAbortedError("the Lua script failed after its output had begun")
+        return data
+
+    def close(self) -> None:
+        self._data = b""
 
 
 class Output:
@@ -203,7 +231,11 @@ class Output:
             if not waits(self._op):
                 self._ended()
                 return b""
-            answer = await _perform(run, self._op)
+            try:
+                answer = await _perform(run, self._op)
+            except ClientGone:
+                messages.client_gone(run.request)
+                raise
             self._op = _go_on(run, self._phase, *answer)
 
     def _taken(self) -> bytes:

@@ -10,19 +10,26 @@ from typing import Any
 from gateway.module import Module
 from gateway.modules import (
     access,
+    addition,
+    auth_basic,
+    auth_request,
     autoindex,
     brotli,
     charset,
     compress,
     fingerprint,
     geo,
+    gunzip,
     gzip,
     headers,
     immutable,
     index,
+    limit_conn,
+    limit_req,
     log,
     lua,
     map,
+    mirror,
     not_modified,
     precompressed,
     proxy,
@@ -31,8 +38,10 @@ from gateway.modules import (
     referer,
     rewrite,
     split_clients,
+    ssi,
     static,
     stub_status,
+    sub,
     try_files,
     upstream,
     zstd,
@@ -48,13 +57,18 @@ ORDER: tuple[Module[Any], ...] = (
     # rewrite
     rewrite.module,
     # access
+    limit_req.module,
+    limit_conn.module,
     access.module,
+    auth_basic.module,
+    auth_request.module,
     # Lua: after the rewrite and access modules, before every content handler; its filters right after not_modified
     fingerprint.module,  # before conditions are judged: a rewritten page has an entity tag of its own
     not_modified.module,
     lua.module,
     # precontent
     try_files.module,
+    mirror.module,
     # content: the first that answers; proxy_pass always does
     stub_status.module,
     proxy.module,
@@ -65,8 +79,12 @@ ORDER: tuple[Module[Any], ...] = (
     static.module,
     # filters
     headers.module,
+    gunzip.module,
     immutable.module,  # replaces what the headers before said of fingerprinted files
+    addition.module,
+    sub.module,
     charset.module,
+    ssi.module,
     zstd.module,
     brotli.module,
     gzip.module,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gateway import log
 from gateway.config.args import network
 from gateway.config.schema import ANYWHERE, Arg, ConfigError, In, Item, Statement, block, many
+from gateway.http.access import Admitted
 from gateway.http.message import Handler, HttpError, Outcome, Request
 from gateway.http.report import report
 from gateway.module import Build, Module, Phase
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
 
 KEPT = 4096  # verdicts remembered per level
+_UNKNOWN: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +58,20 @@ class Access:
     )
 
 
-def _judge(rules: tuple[Item[Any], ...], client: bytes) -> bool:
-    """Whether a client is refused: an address as text, or b"unix:"."""
+def _judge(rules: tuple[Item[Any], ...], client: bytes) -> bool | None:
+    """Whether a client is refused, an address as text or b"unix:"; None if no rule is for it."""
     from ipaddress import IPv6Address, ip_address  # a configuration without rules does without it
 
     text = client.decode("ascii")
     if text.startswith("unix:"):
-        return next((item.name == "deny" for item in rules if item.value.unix), False)
+        return next((item.name == "deny" for item in rules if item.value.unix), None)
     address = ip_address(text)
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
     for item in rules:
         if any(address in one for one in item.value.networks):
             return item.name == "deny"
-    return False
+    return None
 
 
 def guarding(conf: Access, build: Build) -> Handler | None:
@@ -77,13 +79,13 @@ def guarding(conf: Access, build: Build) -> Handler | None:
     rules = conf.rules
     if not rules:
         return None
-    refused: dict[bytes, bool] = {}
+    refused: dict[bytes, bool | None] = {}
     quiet = build.settings.satisfy == "any"  # another module may still admit the client
 
     def access(request: Request) -> Outcome:
         client = request.peer.client
-        verdict = refused.get(client)
-        if verdict is None:
+        verdict = refused.get(client, _UNKNOWN)
+        if verdict is _UNKNOWN:
             if len(refused) >= KEPT:
                 refused.clear()
             verdict = refused[client] = _judge(rules, client)
@@ -91,6 +93,8 @@ def guarding(conf: Access, build: Build) -> Handler | None:
             if not quiet:
                 report(request, log.ERROR, "access forbidden by rule")
             raise HttpError(403)
+        if quiet and verdict is False:
+            raise Admitted
         return None
 
     return access

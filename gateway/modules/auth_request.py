@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gateway import log
 from gateway.config.args import encode, string
 from gateway.config.schema import ANYWHERE, Arg, Statement, Text, block, directive, many
+from gateway.http.access import Admitted
 from gateway.http.declared import declare, kept, variable_name
 from gateway.http.message import Fields, Handler, HttpError, Outcome, Request
 from gateway.http.report import report
@@ -50,7 +51,7 @@ def asking(conf: AuthRequest, build: Build) -> Handler | None:
     """Run the subrequest for its head, and judge by its status."""
     if conf.auth_request == "off":
         return None
-    uri = encode(conf.auth_request)
+    uri, any_admits = encode(conf.auth_request), build.settings.satisfy == "any"
     sets = [
         (build.variable(taken.name, taken.value.place).set, build.text(taken.value)) for taken in conf.auth_request_set
     ]
@@ -63,6 +64,8 @@ def asking(conf: AuthRequest, build: Build) -> Handler | None:
                 store(request, text(sub))
         status = answer.status
         if 200 <= status < 300:
+            if any_admits:
+                raise Admitted
             return None
         if status == 403:
             raise HttpError(403)

@@ -26,7 +26,7 @@ from gateway.http.compression import (
     offered,
     wishes,
 )
-from gateway.http.message import FileBody, Filter, Request, Response, Transform
+from gateway.http.message import FileBody, Filter, Request, Response, Splice, Transform
 from gateway.module import Build, Module
 from gateway.variants import Reader, Variants
 
@@ -138,6 +138,7 @@ def _begin(request: Request, response: Response, offer: Offer, at: int, variants
         before = body.length
         if variants is not None and _from_variant(request, response, body, offer.coding, variants):
             return None
+    response.remove(b"accept-ranges")  # an upstream's
     if request.method == b"HEAD":
         return None
     stream = codings.encoder(offer.coding, offer.level, offer.window)
@@ -173,7 +174,7 @@ def _from_variant(request: Request, response: Response, body: FileBody, coding: 
 def _wished(conf: Compression, build: Build, learn: Policy, usual: Filter | None) -> Filter:
     vary, variants = conf.gzip_vary, _variants(conf, build)
 
-    def compress(request: Request, response: Response) -> Transform | None:
+    def compress(request: Request, response: Response) -> Transform | Splice | None:
         wish = learn(request, response)
         if wish is None:
             return usual(request, response) if usual is not None else None
@@ -183,7 +184,8 @@ def _wished(conf: Compression, build: Build, learn: Policy, usual: Filter | None
         response.vary |= vary
         if 0 <= response.known_length() < wish.min_length:
             return None
-        coding = codings.accepts(request.headers.get(b"accept-encoding")).choose(wish.codings)
+        usable = filter(codings.installed, wish.codings)
+        coding = codings.accepts(request.headers.get(b"accept-encoding")).choose(usable)
         if coding is None:
             return None
         level = wish.level or USUAL_LEVEL[coding]

@@ -97,7 +97,8 @@ def rewriting(conf: Fingerprint, build: Build) -> Filter | None:
         if not response.changed and response.length == -2 and _from_asset(assets, request, response, uri, kind):
             return None
         response.remove(b"etag")
-        response.remove(b"last-modified")  # an upstream's
+        for name in (b"last-modified", b"accept-ranges"):  # an upstream's
+            response.remove(name)
         response.length = -1
         return None if request.method == b"HEAD" else Linker(assets, request, uri).scanner(kind)
 

@@ -47,4 +47,10 @@ def offering(conf: Gzip, build: Build) -> None:
         offer(build, Offer("gzip", conf.gzip_types, conf.gzip_min_length, conf.gzip_comp_level, admits=admits))
 
 
-module = Module(name="gzip", conf=Gzip, filter=offering, variables={"gzip_ratio": Variable(ratio("gzip"))}, steady=lambda _conf, _build: True)
+module = Module(
+    name="gzip",
+    conf=Gzip,
+    filter=offering,
+    variables={"gzip_ratio": Variable(ratio("gzip"))},
+    steady=lambda _conf, _build: True,
+)

@@ -166,11 +166,7 @@ class Lua:
     )
     absent: tuple[Item[str], ...] = many(_ALL, _ABSENT, "Not supported yet: refused when the configuration is read.")
     lua_check_client_abort: bool = directive(
-        ANYWHERE | In.IF_LOCATION,
-        flag(),
-        False,
-        "Notice that a client has gone.",
-        idle="a script whose client has gone is always stopped",
+        ANYWHERE | In.IF_LOCATION, flag(), False, "Stop a waiting script when its client closes the connection."
     )
     rewrite_by_lua_no_postpone: bool = directive(
         In.HTTP,
@@ -308,8 +304,7 @@ def _settings_above(start: Level) -> list[Item[Script]]:
 def filtering(conf: Lua, build: Build) -> Filter | None:
     """The filters, and the place where what earlier scripts set joins the answer of another module."""
     head, body, policy = conf.header_filter_by_lua, conf.body_filter_by_lua, conf.compress_by_lua
-    filters = head or body or conf.rewrite_by_lua or conf.access_by_lua or conf.content_by_lua
-    if not (filters or policy):
+    if not (head or body or policy or conf.rewrite_by_lua or conf.access_by_lua or conf.content_by_lua):
         return None
     from gateway.http.compression import expect_wishes
     from gateway.lua import factory, hooks
@@ -317,7 +312,7 @@ def filtering(conf: Lua, build: Build) -> Filter | None:
     site, local = factory.site_of(conf, build), factory.local_of(conf, build)
     codes = [factory.code_of(items[-1].value, build) if items else None for items in (head, body, policy)]
     expect_wishes(build, hooks.policy(site, local, codes[2]) if codes[2] is not None else None)
-    return hooks.head_filter(site, local, codes[0], codes[1]) if filters else None
+    return hooks.head_filter(site, local, codes[0], codes[1])  # with a policy alone, too: its answers are not steady
 
 
 def logging(conf: Lua, build: Build) -> Logger | None:

@@ -55,7 +55,10 @@ def mirroring(conf: Mirror, _build: Build) -> Handler | None:
     def mirror(request: Request) -> object:
         if request.main is not request:
             return None
-        return collect(request) if with_body and request.body is not None else begin(request)
+        if with_body and request.body is not None:
+            return collect(request)
+        begin(request)
+        return None
 
     return mirror  # type: ignore[return-value]
 

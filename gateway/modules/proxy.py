@@ -5,7 +5,6 @@ configured; what has no effect without it (how to cache, how to speak TLS) is ac
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from gateway.config.args import (
@@ -24,17 +23,16 @@ from gateway.config.args import (
 )
 from gateway.config.schema import ANYWHERE, Arg, ConfigError, In, Merge, Statement, Text, block, directive, many
 from gateway.http.flow import Wait
-from gateway.http.message import Handler, HttpError, Outcome, Redirect, Request
+from gateway.http.message import Handler, Outcome, Request
 from gateway.module import Build, Compiled, Module, Phase, Variable
-from gateway.pattern import Pattern, PatternError
-from gateway.upstream.attempts import Body, Tunnel, abandon, answered, begun
-from gateway.upstream.client import Exchange
+from gateway.upstream.attempts import Body, abandon, answered, begun
 from gateway.upstream.conduct import Conduct
-from gateway.upstream.destination import Destination, Directory, fixed, split_scheme
-from gateway.upstream.incoming import HIDDEN, AnswerPlan, carried, redirect_target
+from gateway.upstream.destination import Destination, Directory, fixed
+from gateway.upstream.incoming import HIDDEN, AnswerPlan, outcome
 from gateway.upstream.outgoing import HTTP_VERSION, HeaderPlan, SetLine, with_defaults
 from gateway.upstream.pool import GROUPS
-from gateway.upstream.rewriting import FlagRule, Rewriter, Rule, caseless
+from gateway.upstream.rewriting import Pair, Rewriter, flags_of, redirects_of, rule_argument, rules_of
+from gateway.upstream.sending import Sending, client_body, sending
 
 PASSING = In.LOCATION | In.IF_LOCATION | In.LIMIT_EXCEPT
 _STREAMED = "answers are passed on as they come, in bounded memory"
@@ -48,21 +46,6 @@ _IGNORABLE = (
     "x-accel-redirect", "x-accel-expires", "x-accel-limit-rate", "x-accel-buffering", "x-accel-charset", "expires",
     "cache-control", "set-cookie", "vary",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two words of a rule, either of which may hold variables; `replacement` None for `off` and `default`."""
-
-    match: Text
-    replacement: Text | None
-
-
-def _rule(statement: Statement) -> Pair:
-    words = [Text(word, statement.place) for word in statement.args]
-    if len(words) == 1 and words[0].raw not in ("off", "default"):
-        raise ConfigError(f'invalid parameter "{words[0].raw}"', statement.place)
-    return Pair(words[0], words[1] if len(words) == 2 else None)
 
 
 def _only(*words: str) -> Arg[str]:
@@ -80,7 +63,6 @@ _MISSING = {
     "proxy_bind": _only("off"),
     "proxy_cache": _only("off"),
     "proxy_cache_path": _only(),
-    "proxy_force_ranges": _only("off"),
     "proxy_limit_rate": _only("0"),
     "proxy_pass_trailers": _only("off"),
     "proxy_socket_keepalive": _only("off"),
@@ -121,18 +103,22 @@ class Proxy:
         ANYWHERE, bits(*_IGNORABLE), frozenset(), "Headers that are not obeyed.", default_text="-"
     )
     proxy_redirect: tuple[Pair, ...] = many(
-        ANYWHERE, Arg("off | default | redirect replacement", 1, 2, _rule), "How Location and Refresh are changed."
+        ANYWHERE,
+        Arg("off | default | redirect replacement", 1, 2, rule_argument),
+        "How Location and Refresh are changed.",
     )
     proxy_cookie_domain: tuple[Pair, ...] = many(
-        ANYWHERE, Arg("off | domain replacement", 1, 2, _rule), "How the domain of Set-Cookie is changed."
+        ANYWHERE, Arg("off | domain replacement", 1, 2, rule_argument), "How the domain of Set-Cookie is changed."
     )
     proxy_cookie_path: tuple[Pair, ...] = many(
-        ANYWHERE, Arg("off | path replacement", 1, 2, _rule), "How the path of Set-Cookie is changed."
+        ANYWHERE, Arg("off | path replacement", 1, 2, rule_argument), "How the path of Set-Cookie is changed."
     )
     proxy_cookie_flags: tuple[tuple[Text, ...], ...] = many(
         ANYWHERE, texts(1, 4, "off | cookie [flag ...]"), "Which flags of Set-Cookie are set or cleared."
     )
     proxy_intercept_errors: bool = directive(ANYWHERE, flag(), False, "Let error_page replace the server's errors.")
+
+    proxy_force_ranges: bool = directive(ANYWHERE, flag(), False, "Serve ranges of answers, whatever the server says.")
 
     # conduct
     proxy_connect_timeout: float = directive(
@@ -174,7 +160,7 @@ class Proxy:
     proxy_cache_background_update: bool = _idle(flag(), False, "Refresh in the background.", _UNCACHED)
     proxy_cache_bypass: tuple[str, ...] = _idle(strings(1), (), "When not to answer from the cache.", _UNCACHED)
     proxy_cache_convert_head: bool = _idle(flag(), True, "Fetch by GET for HEAD.", _UNCACHED)
-    proxy_cache_key: str = _idle(string(), "", "The key.", _UNCACHED)
+    proxy_cache_key: str = _idle(string(), "", "What an answer is kept under.", _UNCACHED)
     proxy_cache_lock: bool = _idle(flag(), False, "Fetch once for all who wait.", _UNCACHED)
     proxy_cache_lock_age: float = _idle(duration(), 5.0, "Fetch again after this time.", _UNCACHED)
     proxy_cache_lock_timeout: float = _idle(duration(), 5.0, "Wait no longer.", _UNCACHED)
@@ -188,8 +174,8 @@ class Proxy:
     proxy_cache_valid: tuple[str, ...] = _idle(strings(1), (), "For how long.", _UNCACHED)
     proxy_no_cache: tuple[str, ...] = _idle(strings(1), (), "When not to cache.", _UNCACHED)
     proxy_ssl_certificate: str = _idle(string(), "", "Our certificate.", _PLAIN)
-    proxy_ssl_certificate_key: str = _idle(string(), "", "Its key.", _PLAIN)
-    proxy_ssl_ciphers: str = _idle(string(), "", "Ciphers.", _PLAIN)
+    proxy_ssl_certificate_key: str = _idle(string(), "", "The key of our certificate.", _PLAIN)
+    proxy_ssl_ciphers: str = _idle(string(), "", "Ciphers offered.", _PLAIN)
     proxy_ssl_conf_command: tuple[str, ...] = _idle(strings(2, 2), (), "OpenSSL commands.", _PLAIN)
     proxy_ssl_crl: str = _idle(string(), "", "Revoked certificates.", _PLAIN)
     proxy_ssl_name: str = _idle(string(), "", "The name expected.", _PLAIN)
@@ -199,7 +185,7 @@ class Proxy:
     proxy_ssl_session_reuse: bool = _idle(flag(), True, "Resume sessions.", _PLAIN)
     proxy_ssl_trusted_certificate: str = _idle(string(), "", "Authorities.", _PLAIN)
     proxy_ssl_verify: bool = _idle(flag(), False, "Verify the server.", _PLAIN)
-    proxy_ssl_verify_depth: int = _idle(integer(0), 1, "How deep.", _PLAIN)
+    proxy_ssl_verify_depth: int = _idle(integer(0), 1, "How long a chain may be.", _PLAIN)
 
 
 # --- compiling a location
@@ -217,12 +203,15 @@ def passing(conf: Proxy, build: Build) -> Handler | None:
     else:
         destination = _destination(conf, url, build)
     plan = _header_plan(conf, destination, build)
-    answers = AnswerPlan(_hidden(conf), _lower(conf.proxy_ignore_headers), _rewriter(conf, destination, build))
+    rewriter = _rewriter(conf, destination, build)
+    ignored = _lower(conf.proxy_ignore_headers)
+    answers = AnswerPlan(
+        _hidden(conf), ignored, rewriter, intercepts=conf.proxy_intercept_errors, ranges=conf.proxy_force_ranges
+    )
     directory = Directory(build.shared.setdefault(GROUPS, {}))
     send, conduct = _sending(conf, build), _conduct(conf)
     method_text = None if conf.proxy_method is None else build.text(conf.proxy_method)
     version = f" HTTP/{conf.proxy_http_version}\r\n".encode()
-    intercept = conf.proxy_intercept_errors
 
     async def proxy(request: Request) -> Outcome:
         to = destination if destination is not None else await directory.destination(request, address(request))  # type: ignore[misc]
@@ -235,8 +224,8 @@ def passing(conf: Proxy, build: Build) -> Handler | None:
         uri = to.uri(request)
         method = request.method if method_text is None else method_text(request) or request.method
         body: Body = b""
-        length, chunked = -1, False
-        if request.body is not None or send is not _client_body:
+        length, chunked = request.headers.content_length, False
+        if request.body is not None or send is not client_body:
             body, length, chunked = await send(request)
         head = b"%b %b%b%b" % (method, uri, version, plan.lines(request, length, chunked))
         bodiless = method == b"HEAD"
@@ -251,13 +240,12 @@ def passing(conf: Proxy, build: Build) -> Handler | None:
         if exchange is None or exchange.head is None:
             rest = answered(request, to.group, conduct, uri, head, body, bodiless=bodiless, begun=exchange)
             exchange = await rest
-        return _outcome(request, exchange, answers, intercept=intercept)
+        return outcome(request, exchange, answers)
 
     return proxy
 
 
 TO = "proxied to"  # the note that holds a request's Destination
-Sending = Callable[[Request], Any]  # -> (what to send, its length or -1, whether it is chunked), awaited
 
 
 def _destination(conf: Proxy, url: Text, build: Build) -> Destination:
@@ -278,12 +266,33 @@ def _header_plan(conf: Proxy, destination: Destination | None, build: Build) -> 
     return HeaderPlan(*with_defaults(lines, default), conf.proxy_pass_request_headers)
 
 
+def _rewriter(conf: Proxy, destination: Destination | None, build: Build) -> Rewriter | None:
+    url = conf.proxy_pass.raw if conf.proxy_pass is not None and destination is not None else ""
+    rewriter = Rewriter(
+        redirects_of(conf.proxy_redirect, url, build.location_prefix, build),
+        rules_of(conf.proxy_cookie_domain, build, domain=True),
+        rules_of(conf.proxy_cookie_path, build),
+        flags_of(conf.proxy_cookie_flags, build),
+    )
+    return None if rewriter == Rewriter() else rewriter
+
+
+def _sending(conf: Proxy, build: Build) -> Sending:
+    return sending(
+        None if conf.proxy_set_body is None else build.text(conf.proxy_set_body),
+        passed=conf.proxy_pass_request_body,
+        buffered=conf.proxy_request_buffering,
+        http10=conf.proxy_http_version == "1.0",
+    )
+
+
 def _lower(words: Any) -> frozenset[bytes]:
     return frozenset(encode(word.lower()) for word in words)
 
 
 def _hidden(conf: Proxy) -> frozenset[bytes]:
-    return (HIDDEN - _lower(conf.proxy_pass_header)) | _lower(conf.proxy_hide_header)
+    ranges = {b"accept-ranges"} if conf.proxy_force_ranges else set()
+    return (HIDDEN - _lower(conf.proxy_pass_header)) | _lower(conf.proxy_hide_header) | ranges
 
 
 def _conduct(conf: Proxy) -> Conduct:
@@ -298,159 +307,6 @@ def _conduct(conf: Proxy) -> Conduct:
         room=conf.proxy_buffers[0] * conf.proxy_buffers[1],
         ignore_client_abort=conf.proxy_ignore_client_abort,
     )
-
-
-def _pattern(source: str, place: Any, *, ignore_case: bool) -> Pattern:
-    try:
-        return Pattern(encode(source), ignore_case)
-    except PatternError as error:
-        raise ConfigError(str(error), place) from None
-
-
-def _rules(pairs: tuple[Pair, ...], build: Build, *, domain: bool = False) -> tuple[Rule, ...]:
-    """Compile rules; `off` leaves none."""
-    if any(pair.replacement is None for pair in pairs):
-        return ()
-    return tuple(_compiled_rule(pair, build, domain=domain) for pair in pairs)
-
-
-def _compiled_rule(pair: Pair, build: Build, *, domain: bool = False) -> Rule:
-    regex = caseless(pair.match.raw)
-    replacement = build.text(pair.replacement or "")
-    if regex is not None:
-        source, ignore_case = regex
-        return Rule(_pattern(source, pair.match.place, ignore_case=ignore_case or domain), replacement)
-    return Rule(build.text(pair.match), replacement, whole=domain)
-
-
-def _redirects(conf: Proxy, destination: Destination | None, build: Build) -> tuple[Rule, ...]:
-    pairs = conf.proxy_redirect
-    if any(pair.match.raw == "off" and pair.replacement is None for pair in pairs):
-        return ()
-    rules = []
-    for pair in pairs or (Pair(Text("default"), None),):
-        if pair.replacement is not None:
-            rules.append(_compiled_rule(pair, build))
-        elif destination is not None and conf.proxy_pass is not None:
-            rest = split_scheme(conf.proxy_pass.raw, None)
-            prefix = (
-                build.location_prefix.decode("utf-8", "surrogateescape") if "/" in rest.removeprefix("unix:/") else ""
-            )
-            match, replacement = (conf.proxy_pass.raw, prefix) if prefix else (conf.proxy_pass.raw + "/", "/")
-            rules.append(Rule(build.text(match), build.text(replacement)))
-        elif pairs:
-            message = '"proxy_redirect default" cannot be used with "proxy_pass" directive with variables'
-            raise ConfigError(message, pair.match.place)
-    return tuple(rules)
-
-
-def _rewriter(conf: Proxy, destination: Destination | None, build: Build) -> Rewriter | None:
-    flags = tuple(_flag_rule(words, build) for words in conf.proxy_cookie_flags if words[0].raw != "off")
-    rewriter = Rewriter(
-        _redirects(conf, destination, build),
-        _rules(conf.proxy_cookie_domain, build, domain=True),
-        _rules(conf.proxy_cookie_path, build),
-        flags,
-    )
-    return None if rewriter == Rewriter() else rewriter
-
-
-def _flag_rule(words: tuple[Text, ...], build: Build) -> FlagRule:
-    regex = caseless(words[0].raw)
-    match = build.text(words[0]) if regex is None else _pattern(regex[0], words[0].place, ignore_case=True)
-    return FlagRule(match, tuple(build.text(word) for word in words[1:]))
-
-
-# --- the request's body
-
-
-def _sending(conf: Proxy, build: Build) -> Sending:
-    """How the body is sent: replaced, left out, whole, or as it comes."""
-    if conf.proxy_set_body is not None:
-        value = build.text(conf.proxy_set_body)
-
-        async def set_body(request: Request) -> tuple[Body, int, bool]:
-            if request.body is not None:
-                await request.body.collect()
-            data = value(request)
-            return data, len(data), False
-
-        return set_body
-    if not conf.proxy_pass_request_body:
-
-        async def no_body(request: Request) -> tuple[Body, int, bool]:
-            _, length, chunked = await _client_body(request)
-            return b"", length, chunked
-
-        return no_body
-    if conf.proxy_request_buffering:
-        return _client_body
-    whole_if_chunked = conf.proxy_http_version == "1.0"
-
-    async def unbuffered(request: Request) -> tuple[Body, int, bool]:
-        body = request.body
-        if body is None or body.complete or (body.length < 0 and whole_if_chunked):
-            return await _client_body(request)
-        return body, body.length, body.length < 0
-
-    return unbuffered
-
-
-async def _client_body(request: Request) -> tuple[Body, int, bool]:
-    body = request.body
-    if body is None:
-        return b"", request.headers.content_length, False
-    await body.collect()
-    return body.data(), body.received if body.length < 0 else request.headers.content_length, False
-
-
-# --- the answer
-
-
-def _outcome(request: Request, exchange: Exchange, answers: AnswerPlan, *, intercept: bool) -> Outcome:
-    head = exchange.head
-    assert head is not None
-    status = head.status
-    if intercept and status >= 300 and any(status in codes for codes, _, _ in request.location.error_pages):
-        exchange.close()
-        fields = [item for item in head.items() if item[0].lower() == b"www-authenticate"] if status == 401 else None
-        raise HttpError(status, fields=fields)
-    if head.get(b"x-accel-redirect") is not None:
-        moved = _moved(request, exchange, answers)
-        if moved is not None:
-            return moved
-    response = answers.response(request, head)
-    if exchange.body is not None:
-        response.body = exchange.body
-    elif exchange.tunnel:
-        request.keepalive = False
-        response.body, response.length = Tunnel(exchange, request.main.peer), -1
-    elif exchange.bodiless or status in (204, 304):
-        response.length = head.content_length
-        exchange.close()
-    else:
-        response.body = exchange
-        response.length = -1 if head.chunked else head.content_length
-    return response
-
-
-def _moved(request: Request, exchange: Exchange, answers: AnswerPlan) -> Redirect | None:
-    """X-Accel-Redirect: another location answers, with some of the server's headers."""
-    head = exchange.head
-    assert head is not None
-    target = answers.redirect(head)
-    if target is None:
-        return None
-    exchange.close()
-    request.error_fields = carried(head)
-    if target.startswith(b"@"):
-        return Redirect(name=target.decode("utf-8", "surrogateescape"))
-    uri, args = redirect_target(target)
-    if not uri:
-        raise HttpError(404)
-    if request.method != b"HEAD":
-        request.method = b"GET"
-    return Redirect(uri, args or b"")
 
 
 # --- variables

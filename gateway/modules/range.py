@@ -5,7 +5,7 @@ import os
 
 from gateway.config.schema import block
 from gateway.http.dates import parse_date
-from gateway.http.message import Body, FileBody, Filter, HttpError, Request, Response, Transform
+from gateway.http.message import Body, FileBody, Filter, HttpError, Request, Response, Stream, Transform
 from gateway.module import Build, Module
 
 _PIECE = 65536  # bytes read at a time for a multipart answer
@@ -30,9 +30,11 @@ def ranging(_conf: Range, build: Build) -> Filter | None:
         length = response.known_length()
         if length < 0:
             return None
-        parts = None
+        parts: list[tuple[int, int]] | None = None
         if wanted is not None and len(wanted) >= 7 and wanted[:6].lower() == b"bytes=" and _unchanged(request, response):
             parts = parse(wanted, length, allowed)
+        if parts and len(parts) > 1 and not isinstance(response.body, bytes | FileBody):
+            parts = None  # a stream passes once: parts in any order cannot be had of it
         if parts is None:
             response.fields.append((b"Accept-Ranges", b"bytes"))
             return None
@@ -43,6 +45,7 @@ def ranging(_conf: Range, build: Build) -> Filter | None:
         response.length = -2
         if len(parts) == 1:
             start, end = parts[0]
+            response.length = end - start
             response.fields.append((b"Content-Range", b"bytes %d-%d/%d" % (start, end - 1, length)))
             response.body = _slice(response.body, start, end)
         else:
@@ -103,7 +106,33 @@ def _slice(body: Body, start: int, end: int) -> Body:
         if body.data is not None:
             return body.data[start:end]
         return FileBody(body.fd, body.offset + start, end - start, body.path, body.mtime, None, body.shared)
-    return body
+    return Cut(body, start, end)
+
+
+class Cut:
+    """The part of a stream between two offsets; its `length` is known."""
+
+    def __init__(self, source: Stream, start: int, end: int) -> None:
+        self.source, self.skipped, self.left = source, start, end - start
+
+    async def read(self) -> bytes:
+        """The next bytes of the part."""
+        while self.left:
+            data = await self.source.read()
+            if not data:
+                return b""
+            if self.skipped:
+                skip = min(self.skipped, len(data))
+                self.skipped -= skip
+                data = data[skip:]
+            if data := data[: self.left]:
+                self.left -= len(data)
+                return data
+        return b""
+
+    def close(self) -> None:
+        """The rest is not wanted."""
+        self.source.close()
 
 
 class Parts:

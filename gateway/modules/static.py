@@ -112,8 +112,7 @@ def serving(_conf: Static, build: Build) -> Handler:
         response = Response(200, entry.body, kind)
         response.last_modified = entry.mtime
         response.ranges = True
-        if entry.body.data is not None:
-            response.steady = entry.unchanged
+        response.steady = entry.unchanged
         if with_etag:
             response.fields.append(entry.etag)
         return response

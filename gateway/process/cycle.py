@@ -19,6 +19,7 @@ from gateway.net.listener import ListenError, Listeners
 from gateway.process import settings as settings_of
 from gateway.process.options import Options
 from gateway.process.settings import Events, Main, User
+from gateway.zones import folder as zones
 
 if TYPE_CHECKING:
     from gateway.http.router import Site
@@ -85,6 +86,7 @@ def prepare(options: Options, listeners: Listeners) -> Cycle:
         cycle = judge(loaded, options)
         errors = open_logs(cycle)
         make_folders(loaded.root, cycle.user)
+        zones.prepare(cycle.site.shared, (cycle.user.uid, cycle.user.gid) if cycle.user is not None else None)
         listeners.open(cycle.site.listens, settings_of.workers(cycle.main))
     except (ConfigError, log.LogError) as error:
         log.main.write(log.EMERG, str(error))
@@ -96,6 +98,7 @@ def prepare(options: Options, listeners: Listeners) -> Cycle:
     log.main.become(errors)
     log.files.settle()
     listeners.settle(cycle.site.listens)
+    zones.settle(cycle.site.shared)
     return cycle
 
 

@@ -23,6 +23,7 @@ from gateway.process import pidfile, worker
 from gateway.process import settings as settings_of
 from gateway.process.cycle import Cycle, name_process, prepare
 from gateway.process.options import Options
+from gateway.zones import folder as zones
 
 INHERITED = "NGINX"  # environment variable: descriptors of listening sockets, from an older binary
 HARD = 1.0  # seconds: once the pause between two TERMs is longer, workers are killed
@@ -273,6 +274,7 @@ class Master:
         self.listeners.close(unlink=self.owns_paths())
         path = self.cycle.main.pid
         pidfile.remove(path + pidfile.OLD if self.upgraded else path)
+        zones.remove()
         log.main.write(log.NOTICE, "exit")
         log.files.flush()
 
@@ -351,6 +353,7 @@ def start(options: Options) -> int:
         cycle = prepare(options, listeners)
     except (ConfigError, ListenError, log.LogError):
         listeners.close(unlink=not inherited)
+        zones.remove()
         return 1
     greet()
     if cycle.main.daemon and not inherited:
@@ -388,4 +391,5 @@ def single(cycle: Cycle, listeners: Listeners) -> int:
     os.close(hold)
     listeners.close()
     pidfile.remove(cycle.main.pid)
+    zones.remove()
     return code

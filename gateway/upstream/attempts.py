@@ -19,7 +19,6 @@ from gateway.upstream.pool import Group
 
 _BLOCK = 65536  # bytes of a request body sent at a time
 _NOT_IDEMPOTENT = (b"POST", b"LOCK", b"PATCH")
-_STATUSES = {403, 404, 429, 500, 502, 503, 504}
 
 Body = bytes | IO[bytes] | RequestBody  # whole, spilled to a file, or still coming from the client
 
@@ -68,43 +67,51 @@ async def answered(
     `bodiless`: the answer has no body (the method sent is HEAD). `begun`: a first try that runs already.
     Raises HttpError 502 or 504 when none answers, ClientGone when the client leaves.
     """
-    peer_connection: Any = request.main.peer
-    peer_connection.abort_on_eof = not conduct.ignore_client_abort
-    now = peer_connection.service.now
-    ends = now() + conduct.next_timeout if conduct.next_timeout else 0.0
+    client: Any = request.main.peer
+    client.abort_on_eof = not conduct.ignore_client_abort
+    now = client.service.now
+    ends = now() + conduct.next_timeout if conduct.next_timeout else float("inf")
     tries = group.tries(conduct.next_tries)
     tried: Tried = set()
-    exchange = begun
+    exchange, link = begun, None
     while True:
-        link: Link | None = None
-        begin = exchange is None
         if exchange is None:
             exchange, link = _choose(request, group, conduct, uri, tried, bodiless)
         tried.add(exchange.peer)
-        try:
-            if begin:
-                await _send_request(exchange, group, link, data, body)
-            head = await exchange.answer()
-        except UpstreamError as error:
+        error = await _try(request, exchange, group, link, data, body, begin=exchange is not begun)
+        if error is not None:
             _failed(request, group, exchange, error, conduct, uri)
             # nginx gives a stale kept connection's server another try
             tries = 1 if exchange.cached and error.kind == "error" else _left(group, tries)
-            late = bool(ends) and now() >= ends
-            if not tries or late or not _may_repeat(request, conduct, error.kind, exchange.sent > 0, body):
-                raise HttpError(exchange.status) from None
-        except BaseException as error:
-            abandon(request, exchange, error)
-            raise
+            kind, sent = error.kind, exchange.sent > 0
         else:
-            last = tries < 2 or head.status not in _STATUSES or (bool(ends) and now() >= ends)
-            if last or not _may_repeat(request, conduct, f"http_{head.status}", True, body):
-                exchange.peer.worked()
-                return exchange
-            exchange.close()
-            if head.status not in (403, 404):
-                exchange.peer.failed(now())
             tries -= 1
+            kind, sent = f"http_{exchange.status}", True
+        if tries < 1 or now() >= ends or not _may_repeat(request, conduct, kind, sent, body):
+            if error is not None:
+                raise HttpError(exchange.status)
+            exchange.peer.worked()
+            return exchange
+        exchange.close()
+        if error is None and exchange.status not in (403, 404):
+            exchange.peer.failed(now())
         exchange = None
+
+
+async def _try(
+    request: Request, exchange: Exchange, group: Group, link: Link | None, data: bytes, body: Body, *, begin: bool
+) -> UpstreamError | None:
+    """Wait until the head has come; returns why it will not. Raises ClientGone, and HttpError for the client's body."""
+    try:
+        if begin:
+            await _send_request(exchange, group, link, data, body)
+        await exchange.answer()
+    except UpstreamError as error:
+        return error
+    except BaseException as error:
+        abandon(request, exchange, error)
+        raise
+    return None
 
 
 def _choose(

@@ -188,10 +188,11 @@ class Exchange:
         except HeaderError as error:
             self.fail(UpstreamError("invalid_header", f"{error} while reading response header from upstream"))
             return False
+        if (len(data) if found is None else found[1] - 1) >= self.conduct.head_limit:
+            message = "upstream sent too big header while reading response header from upstream"
+            self.fail(UpstreamError("invalid_header", message))
+            return False
         if found is None:
-            if len(data) >= self.conduct.head_limit:
-                message = "upstream sent too big header while reading response header from upstream"
-                self.fail(UpstreamError("invalid_header", message))
             self._buffer = data
             link.deadline = now + self.conduct.read_timeout
             return False

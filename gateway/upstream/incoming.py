@@ -6,9 +6,11 @@ Source: ngx_http_upstream_process_headers and the table ngx_http_upstream_header
 from dataclasses import dataclass
 
 from gateway.http.dates import parse_date
-from gateway.http.message import Fields, Request, Response
+from gateway.http.message import Fields, HttpError, Outcome, Redirect, Request, Response
 from gateway.http.pages import status_line
 from gateway.http.wire_response import ResponseHead
+from gateway.upstream.attempts import Tunnel
+from gateway.upstream.client import Exchange
 from gateway.upstream.rewriting import Rewriter
 
 HIDDEN = frozenset(
@@ -52,10 +54,20 @@ class Prepared:
 class AnswerPlan:
     """How a location's answers are made."""
 
-    __slots__ = ("hidden", "ignored", "rewriter")
+    __slots__ = ("hidden", "ignored", "intercepts", "ranges", "rewriter")
 
-    def __init__(self, hidden: frozenset[bytes], ignored: frozenset[bytes], rewriter: Rewriter | None) -> None:
+    def __init__(
+        self,
+        hidden: frozenset[bytes],
+        ignored: frozenset[bytes],
+        rewriter: Rewriter | None,
+        *,
+        intercepts: bool,
+        ranges: bool,
+    ) -> None:
+        """Headers not passed, X-Accel-… not obeyed, rules; whether error_page replaces errors and ranges are served."""
         self.hidden, self.ignored, self.rewriter = hidden, ignored, rewriter
+        self.intercepts, self.ranges = intercepts, ranges
 
     def response(self, request: Request, head: ResponseHead) -> Response:
         """The answer without its body."""
@@ -66,7 +78,7 @@ class AnswerPlan:
         if made is None:
             made = forms[self.hidden] = _prepared(head, self.hidden)
         response = Response(made.status, b"", made.content_type)
-        response.conditional = False
+        response.conditional, response.ranges = False, self.ranges
         if made.special:
             response.reason, response.charset, response.type_text = made.reason, made.charset, made.type_text
             response.server, response.date = made.server, made.date
@@ -85,12 +97,6 @@ class AnswerPlan:
             request.keep("limit_rate", int(rate))
         if charset is not None and b"x-accel-charset" not in self.ignored:
             response.charset = charset
-
-    def redirect(self, head: ResponseHead) -> bytes | None:
-        """Where X-Accel-Redirect sends the request, None if nowhere."""
-        if b"x-accel-redirect" in self.ignored:
-            return None
-        return head.get(b"x-accel-redirect")
 
 
 def carried(head: ResponseHead) -> Fields:
@@ -151,3 +157,50 @@ def redirect_target(value: bytes) -> tuple[bytes, bytes | None]:
         b"\0" in path or path.startswith(b"?") or b"/../" in path or path.endswith(b"/..") or path.startswith(b"../")
     )
     return (b"", None) if unsafe or not path else (path, args if mark else b"")
+
+
+def outcome(request: Request, exchange: Exchange, answers: AnswerPlan) -> Outcome:
+    """Make what the server said into the request's outcome. Raises HttpError for an error that error_page replaces."""
+    head = exchange.head
+    assert head is not None
+    status = head.status
+    if answers.intercepts and status >= 300 and any(status in codes for codes, _, _ in request.location.error_pages):
+        exchange.close()
+        fields = [item for item in head.items() if item[0].lower() == b"www-authenticate"] if status == 401 else None
+        raise HttpError(status, fields=fields)
+    if head.get(b"x-accel-redirect") is not None:
+        moved = _moved(request, exchange, answers)
+        if moved is not None:
+            return moved
+    response = answers.response(request, head)
+    if exchange.body is not None:
+        response.body = exchange.body
+    elif exchange.tunnel:
+        request.keepalive = False
+        response.body, response.length = Tunnel(exchange, request.main.peer), -1
+    elif exchange.bodiless or status in (204, 304):
+        response.length = head.content_length
+        exchange.close()
+    else:
+        response.body = exchange
+        response.length = -1 if head.chunked else head.content_length
+    return response
+
+
+def _moved(request: Request, exchange: Exchange, answers: AnswerPlan) -> Redirect | None:
+    """X-Accel-Redirect: another location answers, with some of the server's headers."""
+    head = exchange.head
+    assert head is not None
+    target = None if b"x-accel-redirect" in answers.ignored else head.get(b"x-accel-redirect")
+    if target is None:
+        return None
+    exchange.close()
+    request.error_fields = carried(head)
+    if target.startswith(b"@"):
+        return Redirect(name=target.decode("utf-8", "surrogateescape"))
+    uri, args = redirect_target(target)
+    if not uri:
+        raise HttpError(404)
+    if request.method != b"HEAD":
+        request.method = b"GET"
+    return Redirect(uri, args or b"")

@@ -20,7 +20,7 @@ KEEPS = tuple(int(part) for part in VERSION.split(".")) >= (1, 29, 7)
 HTTP_VERSION = "1.1" if KEEPS else "1.0"
 KEPT_CONNECTIONS = 32 if KEEPS else 0  # of an `upstream` block without `keepalive`
 DEFAULTS = (("Host", "$proxy_host"), ("Connection", "" if KEEPS else "close"), (LENGTH, None), (CODING, None))
-KEPT_AWAY = ("TE", "Keep-Alive", "Expect", "Upgrade")
+KEPT_AWAY = ("TE", "Keep-Alive", "Expect", "Upgrade", "Proxy-Connection")
 
 _names: dict[frozenset[bytes], frozenset[bytes]] = {}
 

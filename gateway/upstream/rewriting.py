@@ -6,10 +6,13 @@ https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_redirect.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from gateway.config.args import encode
+from gateway.config.schema import ConfigError, Statement, Text
 from gateway.http.message import Request, Response
-from gateway.module import Compiled
-from gateway.pattern import Pattern
+from gateway.module import Build, Compiled
+from gateway.pattern import Pattern, PatternError
 
 Attribute = tuple[bytes, bytes | None]  # name as sent, value (None: no "=")
 _SAMESITE = {b"strict": b"Strict", b"lax": b"Lax", b"none": b"None"}
@@ -143,8 +146,77 @@ def _flagged(attributes: list[Attribute], flags: Sequence[bytes]) -> list[Attrib
     return [cookie, *rest, *ordered]
 
 
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two words of a rule, either of which may hold variables; `replacement` None for `off` and `default`."""
+
+    match: Text
+    replacement: Text | None
+
+
+def rule_argument(statement: Statement) -> Pair:
+    """Read the words of a rule. Raises ConfigError."""
+    words = [Text(word, statement.place) for word in statement.args]
+    if len(words) == 1 and words[0].raw not in ("off", "default"):
+        raise ConfigError(f'invalid parameter "{words[0].raw}"', statement.place)
+    return Pair(words[0], words[1] if len(words) == 2 else None)
+
+
 def caseless(source: str) -> tuple[str, bool] | None:
     """Split `~*regex` or `~regex`: (source, caseless); None for a plain text."""
     if source.startswith("~*"):
         return source[2:], True
     return (source[1:], False) if source.startswith("~") else None
+
+
+def _pattern(source: str, place: Any, *, ignore_case: bool) -> Pattern:
+    try:
+        return Pattern(encode(source), ignore_case)
+    except PatternError as error:
+        raise ConfigError(str(error), place) from None
+
+
+def rules_of(pairs: Sequence[Pair], build: Build, *, domain: bool = False) -> tuple[Rule, ...]:
+    """Compile rules; `off` leaves none. Raises ConfigError."""
+    if any(pair.replacement is None for pair in pairs):
+        return ()
+    return tuple(_compiled(pair, build, domain=domain) for pair in pairs)
+
+
+def _compiled(pair: Pair, build: Build, *, domain: bool = False) -> Rule:
+    regex = caseless(pair.match.raw)
+    replacement = build.text(pair.replacement or "")
+    if regex is not None:
+        source, ignore_case = regex
+        return Rule(_pattern(source, pair.match.place, ignore_case=ignore_case or domain), replacement)
+    return Rule(build.text(pair.match), replacement, whole=domain)
+
+
+def redirects_of(pairs: Sequence[Pair], url: str, prefix: bytes, build: Build) -> tuple[Rule, ...]:
+    """Compile proxy_redirect for a location; `url` is its proxy_pass, "" if that has variables. Raises ConfigError."""
+    if any(pair.match.raw == "off" and pair.replacement is None for pair in pairs):
+        return ()
+    rules = []
+    for pair in pairs or (Pair(Text("default"), None),):
+        if pair.replacement is not None:
+            rules.append(_compiled(pair, build))
+        elif url:
+            with_uri = "/" in url.split("://", 1)[1].removeprefix("unix:/")
+            match, replacement = (url, prefix.decode("utf-8", "surrogateescape")) if with_uri else (url + "/", "/")
+            rules.append(Rule(build.text(match), build.text(replacement)))
+        elif pairs:
+            message = '"proxy_redirect default" cannot be used with "proxy_pass" directive with variables'
+            raise ConfigError(message, pair.match.place)
+    return tuple(rules)
+
+
+def flags_of(lines: Sequence[tuple[Text, ...]], build: Build) -> tuple[FlagRule, ...]:
+    """Compile proxy_cookie_flags; `off` leaves none. Raises ConfigError."""
+    rules = []
+    for words in lines:
+        if words[0].raw == "off":
+            return ()
+        regex = caseless(words[0].raw)
+        match = build.text(words[0]) if regex is None else _pattern(regex[0], words[0].place, ignore_case=True)
+        rules.append(FlagRule(match, tuple(build.text(word) for word in words[1:])))
+    return tuple(rules)

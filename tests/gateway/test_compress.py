@@ -251,7 +251,17 @@ def test_a_wish_has_its_limits() -> None:
     assert wished(Wish(("gzip",), min_length=10_000), answering(DATA)) is None
     assert wished(Wish(("gzip",)), answering(DATA), accept="br") is None
     assert wished(Wish(("gzip",)), answering(b"", status=304)) is None
+    assert wished(Wish(("x-rle",)), answering(DATA), accept="x-rle") is None
     assert wished(Wish(("gzip",)), answering(DATA, Content_Encoding="x")) is None
+
+
+def test_a_wish_for_a_file(tmp_path: Path) -> None:
+    async def check() -> None:
+        response = answering(file_body(tmp_path / "a", DATA))
+        assert wished(Wish(("deflate",)), response, accept="deflate") is None
+        assert body_of(asking(), response, None) == DATA
+
+    asyncio.run(check())
 
 
 def test_a_wish_may_flush() -> None:

@@ -1,6 +1,7 @@
 """gzip, end to end: streams, files, HEAD, conditions and the log's ratio. Beside nginx: tests/parity/cases/gzip."""
 
 import re
+import socket
 import zlib
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway import codings
+from gateway.http.chunked import ChunkedDecoder
 from tests.gateway.nginx import agrees, needs_nginx
 
 TYPES = "types { text/html html; application/javascript js; image/svg+xml svg; font/woff2 woff2; image/png png; }\n"
@@ -130,3 +132,48 @@ def test_level_and_minimum_of_a_stream(gateway: Any) -> None:
     answer = started.get("/a", "Accept-Encoding: gzip")
     assert codings.decode("gzip", answer.body) == body.encode()
     assert field(started.get("/b", "Accept-Encoding: gzip"), "Content-Encoding") is None
+
+
+class Upstream:
+    """A server of one answer, whose pieces are sent when the test says so."""
+
+    def __init__(self) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+
+    def accept(self, head: bytes) -> None:
+        self.sock, _ = self.listener.accept()
+        while not self.sock.recv(4096).endswith(b"\r\n\r\n"):
+            pass
+        self.sock.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n" + head + b"\r\n")
+
+    def send(self, data: bytes) -> None:
+        self.sock.sendall(b"%x\r\n%b\r\n" % (len(data), data))
+
+    def close(self) -> None:
+        self.sock.close()
+        self.listener.close()
+
+
+def test_events_are_not_held_back(gateway: Any) -> None:
+    upstream = Upstream()
+    started = gateway(
+        "gzip on; brotli on; zstd on; gzip_types *; brotli_types *; zstd_types *;"
+        f"location / {{ proxy_http_version 1.1; proxy_pass http://127.0.0.1:{upstream.port}; }}"
+    )
+    for coding in ("gzip", "br", "zstd"):
+        with socket.create_connection(("127.0.0.1", started.port), 10) as client:
+            client.sendall(f"GET / HTTP/1.1\r\nHost: x\r\nAccept-Encoding: {coding}\r\n\r\n".encode())
+            upstream.accept(b"Content-Type: text/event-stream\r\n")
+            decoder, chunks = codings.decoder(coding), ChunkedDecoder()
+            head = b""
+            while not head.endswith(b"\r\n\r\n"):
+                head += client.recv(1)
+            for number in range(3):
+                event, seen = b"data: %d\n\n" % number, b""
+                upstream.send(event)
+                while seen != event:
+                    seen += b"".join(decoder.feed(piece) for piece in chunks.feed(client.recv(4096)))
+                    assert event.startswith(seen)
+        upstream.sock.close()
+    upstream.close()

@@ -1,6 +1,7 @@
 """Lua in a running gateway: a configuration, requests, and what comes of them."""
 
 import gzip
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,7 @@ LOCATIONS = """
     } }
     location /syntax { content_by_lua_block { this is not Lua } }
     location /late { content_by_lua_block { ngx.say("a") ngx.flush(true) error("late") } }
+    location /cut { content_by_lua_block { ngx.say("a") error("late") } }
     location /waits { content_by_lua_block {
         ngx.say("a") ngx.flush(true) ngx.sleep(0.001) ngx.say("b")
     } }
@@ -174,6 +176,12 @@ def test_an_error_after_the_head_closes(server: Server) -> None:
     assert not answer.raw.endswith(b"0\r\n\r\n")
 
 
+def test_what_was_said_before_an_error_arrives(server: Server) -> None:
+    answer = server.raw(b"GET /cut HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert answer.status == 200
+    assert answer.raw.endswith(b"\r\n\r\n2\r\na\n\r\n")
+
+
 def test_headers_meet_the_answers_of_other_modules(server: Server) -> None:
     answer = server.get("/static/page.txt")
     assert (answer.get("X-Access"), answer.get("X-Type"), answer.get("X-Length")) == ("seen", "text/plain", "6")
@@ -222,6 +230,21 @@ def test_logging_after_the_answer(server: Server) -> None:
     assert "status 204 of /logged, client: 127.0.0.1" in server.log
     assert "[lua] content_by_lua(nginx.conf:" in server.log
     assert "after eof" in server.log
+
+
+def test_a_waiting_script_ends_with_its_client(tmp_path: Path) -> None:
+    conf = """location /long {
+        lua_check_client_abort on;
+        access_by_lua 'ngx.sleep(60)';
+        log_by_lua 'ngx.log(ngx.WARN, "ended with ", ngx.status)';
+    }"""
+    with serving(tmp_path, conf) as running:
+        with socket.create_connection(("127.0.0.1", running.port), timeout=10) as client:
+            client.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
+            client.shutdown(socket.SHUT_WR)
+            assert client.recv(1) == b""
+        assert "client prematurely closed connection" in running.log
+        assert "ended with 499" in running.log
 
 
 # compression
@@ -285,6 +308,13 @@ def test_a_chosen_coding_has_its_headers(compressing: Server) -> None:
     assert compressing.get("/wish", "Accept-Encoding: br").get("X-Coding") == "br"
     compressing.get("/broken", "Accept-Encoding: gzip")
     assert "failed to run compress_by_lua*: compress_by_lua(nginx.conf:" in compressing.log
+
+
+def test_an_answer_that_a_script_had_a_say_in_is_not_given_again(tmp_path: Path) -> None:
+    loaded = load(tmp_path, "location /plain { } location /policy { compress_by_lua_block { return false } }")
+    plain, policy = (loaded.site.servers[0].locations.prefixes[key] for key in (b"/plain", b"/policy"))
+    assert plain.steady
+    assert not policy.steady
 
 
 # configurations that are refused

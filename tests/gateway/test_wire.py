@@ -8,7 +8,7 @@ from aiohttp.http_parser import HttpRequestParser
 
 from gateway.http.headers import HeaderError, headers_of
 from gateway.http.uri import escape_args, escape_path, host_of, parse_path
-from gateway.http.wire import Head, Policy, RequestError, RequestParser
+from gateway.http.wire import Head, ParserByHost, Policy, RequestError, RequestParser
 
 SIMPLE = b"GET /a?b=c HTTP/1.1\r\nHost: Example.com\r\nX-One: 1\r\n\r\n"
 
@@ -215,3 +215,18 @@ def test_three_parsers_agree_on_random_requests() -> None:
 def test_hosts() -> None:
     assert host_of(b"A.b:80") == b"a.b" and host_of(b"[::1]:80") == b"[::1]"
     assert host_of(b"a..b") is None and host_of(b"a:65536") is None and host_of(b"") is None
+
+
+def test_the_policy_is_that_of_the_server_that_the_host_names() -> None:
+    first, other = Policy(), Policy(underscores_in_headers=True, large_size=16384)
+    parser = ParserByHost(first, lambda host: other if host == b"b" else first)
+    names = {}
+    for host in (b"a", b"b"):
+        head = parser.parse(b"GET / HTTP/1.1\r\nHost: %b\r\nx_y: 1\r\n\r\n" % host, 0)
+        assert head is not None
+        names[host] = [name for name, _ in head.headers.items]
+    assert names == {b"a": [b"Host"], b"b": [b"Host", b"x_y"]}
+    long = b"GET / HTTP/1.1\r\nHost: %b\r\nX: " + b"x" * 9000 + b"\r\n\r\n"
+    assert parser.parse(long.replace(b"%b", b"b"), 0) is not None
+    with pytest.raises(RequestError):
+        parser.parse(long.replace(b"%b", b"a"), 0)

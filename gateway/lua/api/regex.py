@@ -19,7 +19,7 @@ def re_compile(source: bytes, flags: bytes) -> Any:
     try:
         pattern = Pattern(source, flags=flags.decode("latin-1"))
     except PatternError as error:
-        reason = str(error)
+        reason = str(error).replace("pcre2_compile()", "pcre_compile()")  # OpenResty's name for it, with PCRE2 too
         return None, reason.encode("utf-8", "surrogateescape")
     if len(_patterns) >= KEPT:
         return _replaced(source, flags, pattern)
@@ -55,7 +55,7 @@ def re_match(handle: int, subject: bytes, start: int) -> Any:
     try:
         spans = _patterns[handle - 1].spans(subject, start - 1)
     except MatchError as error:
-        return None, str(error).encode("utf-8", "surrogateescape")
+        return None, b"pcre_exec() failed: " + str(error).partition(": ")[2].partition(" ")[0].encode()
     if spans is None:
         return None
     flat: list[int] = []

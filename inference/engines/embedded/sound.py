@@ -9,9 +9,9 @@ Samples = NDArray[np.float32]
 
 FLOOR = 10 ** (-40 / 20)  # sound this far below the loudest 10 ms counts as silence
 PITCH_RANGE = (60.0, 500.0)  # Hz, of speech
-PITCH_FRAME = 0.04  # s
+PITCH_FRAME = 0.025  # s; speech tones glide half an octave in 60 ms, so no longer
 PITCH_STEP = 0.01  # s
-APERIODIC = 0.25  # YIN's difference above which a frame has no pitch
+APERIODIC = 0.4  # YIN's difference above which a frame has no pitch
 
 
 def resample(x: Samples, old: int, new: int) -> Samples:
