@@ -5,9 +5,11 @@ Source: ngx_http_upstream_process_headers and the table ngx_http_upstream_header
 
 from dataclasses import dataclass
 
+from gateway import log
 from gateway.http.dates import parse_date
-from gateway.http.message import Fields, HttpError, Outcome, Redirect, Request, Response
+from gateway.http.message import ClientGone, Fields, HttpError, Outcome, Redirect, Request, Response
 from gateway.http.pages import status_line
+from gateway.http.report import report
 from gateway.http.wire_response import ResponseHead
 from gateway.upstream.attempts import Tunnel
 from gateway.upstream.client import Exchange
@@ -168,6 +170,9 @@ def outcome(request: Request, exchange: Exchange, answers: AnswerPlan) -> Outcom
         exchange.close()
         fields = [item for item in head.items() if item[0].lower() == b"www-authenticate"] if status == 401 else None
         raise HttpError(status, fields=fields)
+    if exchange.error is not None:  # with the head came what breaks its body: nginx has sent nothing yet, and closes
+        report(request, log.ERROR, str(exchange.error))
+        raise ClientGone(status)
     if head.get(b"x-accel-redirect") is not None:
         moved = _moved(request, exchange, answers)
         if moved is not None:
