@@ -138,9 +138,11 @@ start_speech() {
 
 start_gateway() {
     say "starting the gateway on port $GATEWAY_PORT with $CONF"
-    local globals=()
-    grep -Eq '^[[:space:]]*daemon[[:space:]]' "$CONF" || globals=(-g 'daemon off;')
-    launch "$PYTHON" -m gateway -p "$ROOT/" -c "$CONF" "${globals[@]}"
+    local globals=""
+    grep -Eq '^[[:space:]]*daemon[[:space:]]' "$CONF" || globals="daemon off;"
+    # Started by root, workers would be nobody, who may not read a project in root's home: they are its owner instead.
+    [ "$(id -u)" != 0 ] || grep -Eq '^[[:space:]]*user[[:space:]]' "$CONF" || globals="$globals user $(stat -c %U "$ROOT");"
+    launch "$PYTHON" -m gateway -p "$ROOT/" -c "$CONF" -g "$globals"
     gateway=$!
     local left=50
     until gateway_answers; do

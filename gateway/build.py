@@ -1,6 +1,6 @@
 """From a bound configuration to a compiled `Site`: the only caller of the modules' factories."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -16,10 +16,9 @@ from gateway.http.text import compiled
 from gateway.module import Compiled, Module, Modules, Phase, Variable
 from gateway.modules import ORDER
 from gateway.pattern import Pattern, PatternError
-from gateway.process.settings import TABLES as PROCESS_TABLES
 
 N = TypeVar("N")
-CORE_TABLES: tuple[type, ...] = (*PROCESS_TABLES, Blocks, Addressing, Http, Idle)
+CORE_TABLES: tuple[type, ...] = (Blocks, Addressing, Http, Idle)
 _PHASES = (Phase.LATE_REWRITE, Phase.PREACCESS, Phase.ACCESS, Phase.PRECONTENT, Phase.CONTENT)
 
 
@@ -32,16 +31,19 @@ class Loaded:
     source: source.Source
 
 
-def load(file: str, where: Paths, extra: str = "") -> Loaded:
-    """Read, judge and compile a configuration. Raises ConfigError; nothing is bound, started or written."""
+def load(file: str, where: Paths, process: Sequence[type], extra: str = "") -> Loaded:
+    """Read, judge and compile a configuration. Raises ConfigError; nothing is bound, started or written.
+
+    `process` are the tables of the levels main and `events`: what stands there is for the process layer to read.
+    """
     text = source.read(file, where, extra)
-    root = bind.bind(text.statements, tables())
+    root = bind.bind(text.statements, [*process, *tables()])
     site = Compiler(root, where, ORDER).site()
     return Loaded(site, root, text)
 
 
 def tables() -> list[type]:
-    """Every table of rows there is: the core's and the modules'."""
+    """The tables of rows of everything in `http`: the core's and the modules'."""
     return list(dict.fromkeys([*CORE_TABLES, *(module.conf for module in ORDER)]))
 
 
@@ -82,7 +84,7 @@ class LevelBuild:
 
     def inner(self, level: Level) -> Location:
         """Compile a nested level into a plan."""
-        return self.compiler.plan(self.child(level), self.settings_name(level))
+        return self.compiler.plan(self.child(level), (level.context.name or "").lower())
 
     def child(self, level: Level) -> "LevelBuild":
         """The build of a nested level, in the same location."""
@@ -97,9 +99,6 @@ class LevelBuild:
             self.location_is_pattern,
         )
 
-    def settings_name(self, level: Level) -> str:
-        """What a nested plan is called."""
-        return "limit_except" if level.context is In.LIMIT_EXCEPT else "if"
 
     def warn(self, message: str, place: Place | None = None) -> None:
         """Log a warning about the configuration."""
@@ -127,8 +126,12 @@ class Compiler:
         for module in self.modules:
             self.builtin.update(module.variables)
             self.prefixes.update(module.prefixes)
-        self._walk(self.root, self._define)
         blocks = [level for level in self.root.children if level.context is In.HTTP]
+        for http in blocks:
+            # relative to the prefix, which its row does not know; the process layer makes every such folder
+            folder = self.where.prefix + Http().client_body_temp_path
+            http.values.setdefault((Http, "client_body_temp_path"), folder)
+        self._walk(self.root, self._define)
         if len(blocks) > 1:
             raise ConfigError('"http" directive is duplicate', blocks[1].place)
         for http in blocks:
@@ -147,7 +150,7 @@ class Compiler:
         self.result.listens = hosts.listens(described)
 
     def _at_http(self, http: Level) -> None:
-        """Levels without requests of their own (http, upstream) are compiled too: their modules judge and prepare there."""
+        """Levels without requests of their own (http, upstream): their modules judge and prepare there."""
         build = self._build(http)
         for module in self.modules:
             if module.prepare is not None:
@@ -160,14 +163,12 @@ class Compiler:
     def settings(self, level: Level) -> Http:
         """The core's values at a level, its error log opened."""
         settings = merged(Http, level)
-        specs = tuple(settings.error_log)
+        specs = settings.error_log
         if specs:
-            settings.errors = self.logs.setdefault(specs, None) or self._log(specs)  # type: ignore[arg-type]
+            if specs not in self.logs:
+                self.logs[specs] = log.ErrorLog(specs)
+            settings.errors = self.logs[specs]
         return settings
-
-    def _log(self, specs: tuple[log.Spec, ...]) -> log.ErrorLog:
-        made = self.logs[specs] = log.ErrorLog(specs)
-        return made
 
     def _walk(self, level: Level, visit: Callable[[Level], None]) -> None:
         visit(level)
@@ -296,7 +297,9 @@ class Compiler:
             handlers += map(_of_client, found) if phase is Phase.ACCESS else found
         location.handlers = tuple(handlers)
         location.folder, location.mapping = paths.folder(build), paths.mapping(build)
-        location.error_pages = tuple((codes, answer, build.text(uri)) for codes, answer, uri in build.settings.error_page)
+        location.error_pages = tuple(
+            (codes, answer, build.text(uri)) for codes, answer, uri in build.settings.error_page
+        )
         filters, loggers = [], []
         for module in self.modules:
             conf = merged(module.conf, build.level)

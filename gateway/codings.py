@@ -68,6 +68,21 @@ def _zstandard() -> Any:
     return zstandard
 
 
+def ready(coding: str) -> None:
+    """Import a coding's library now: before the fork, where all workers share it and it can still be read.
+
+    A worker that has changed its user may not enter the folder that Python is installed in.
+    """
+    if coding in ("gzip", "deflate"):
+        _quick_deflate(True)
+        _quick_deflate(False)
+        _zlib()
+    elif coding == "br":
+        _brotli()
+    elif coding == "zstd":
+        _zstandard()
+
+
 def installed(coding: str) -> bool:
     """Whether the coding's library is there; looks without importing it."""
     return coding in LIBRARIES and _present(LIBRARIES[coding])

@@ -13,11 +13,10 @@ _IDLE = (Level, "idle")  # and here its directives without effect, for `idle`
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A row with its table; `key` is where a level keeps its value. A program keeps `Item`s."""
+    """A row with its table; `key` is where a level keeps its value."""
 
     row: Directive
     key: tuple[type, str]
-    program: bool
 
 
 Rules = dict[str, list[_Rule]]
@@ -57,8 +56,7 @@ def index(tables: Sequence[type]) -> Rules:
             for other in known:
                 if other.row.contexts & row.contexts:
                     raise TypeError(f"{row.name}: declared by {other.key[0].__name__} and by {table.__name__}")
-            program = row.repeat and row.default_text != "-"  # `many` marks rows that were given as one grammar so
-            known.append(_Rule(row, (table, row.field), program))
+            known.append(_Rule(row, (table, row.field)))
     return rules
 
 
@@ -86,7 +84,7 @@ def _one(level: Level, statement: Statement, rules: Rules) -> None:
         raise ConfigError(f'"{row.name}" directive invalid value') from None
     if row.opens is not None:
         value = _opened(level, row.opens, statement, value)
-    _store(level, rule, Item(row.name, value, statement.place) if rule.program else value)
+    _store(level, rule, Item(row.name, value, statement.place) if row.program else value)
     level.values.setdefault(_PLACES, {})[rule.key] = statement.place
     if row.idle:
         level.values.setdefault(_IDLE, []).append((row, statement.place))

@@ -115,5 +115,6 @@ def _about(table: type) -> str:
 if __name__ == "__main__":
     from gateway.build import CORE_TABLES
     from gateway.modules import ORDER
+    from gateway.process.settings import TABLES
 
-    print(manual(chapters(ORDER, CORE_TABLES)), end="")
+    print(manual(chapters(ORDER, (*TABLES, *CORE_TABLES))), end="")

@@ -1,7 +1,7 @@
 """Rows: what a directive is, and how a module declares a table of them.
 
-A table is a class decorated with `@block`; each of its fields is one row. The annotation of the field, the grammar and the
-default must agree, or mypy objects:
+A table is a class decorated with `@block`; each of its fields is one row. The annotation of the field, the grammar and
+the default must agree, or mypy objects:
 
     @block
     class Gzip:
@@ -12,8 +12,9 @@ After binding and merging, a module receives an instance of its class that holds
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, IntFlag, auto
+from inspect import get_annotations
 from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
@@ -99,8 +100,9 @@ class Text:
 class Arg(Generic[T_co]):
     """The grammar of a directive's arguments.
 
-    `syntax` is what the manual prints after the name. `least`/`most` count the words (most None: any number). `parse` sees
-    the whole statement, its nested block too, and raises `ConfigError` or, for nginx's "invalid value", `ValueError`.
+    `syntax` is what the manual prints after the name. `least`/`most` count the words (most None: any number). `parse`
+    sees the whole statement, its nested block too, and raises `ConfigError` or, for nginx's "invalid value",
+    `ValueError`.
     """
 
     syntax: str
@@ -112,7 +114,10 @@ class Arg(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """One row. `field` is its attribute in the table; `opens` names the level that its block starts, if it starts one."""
+    """One row.
+
+    `field` is its attribute in the table; `opens` names the level that its block starts, if it starts one.
+    """
 
     name: str
     contexts: In
@@ -122,6 +127,7 @@ class Directive:
     doc: str
     field: str = ""
     repeat: bool = False  # every occurrence counts; the value is a tuple of them
+    program: bool = False  # several names share the field, in the order written: its values are `Item`s
     opens: Callable[[In], In] | None = None
     idle: str = ""  # accepted without effect, for this reason
     default_text: str = ""  # the default as the manual prints it, where `default` itself does not say it
@@ -138,7 +144,10 @@ class Item(Generic[T]):
 
 @dataclass(slots=True)
 class Level:
-    """One bound block: `values` maps a row's table and field to what was set right here, `children` are the inner blocks in order."""
+    """One bound block.
+
+    `values` maps a row's table and field to what was set right here, `children` are the inner blocks in order.
+    """
 
     context: In
     place: Place
@@ -189,13 +198,14 @@ def many(
     With a mapping of names to grammars it is an ordered program in one field: the value is a tuple of `Item`. A name in
     `opens` starts a level: its item's value is the `Level`, whose `head` holds the parsed arguments.
     """
-    single = isinstance(args, Arg)
     table: Mapping[str, Arg[Any]] = {name: args} if isinstance(args, Arg) else args
+    program = not isinstance(args, Arg)
     rows = []
     for row_name, arg in table.items():
         text = doc if isinstance(doc, str) else doc[row_name]
         opener = (opens or {}).get(row_name)
-        rows.append(Directive(row_name, contexts, arg, (), merge, text, repeat=True, opens=opener, idle=idle, default_text="-" if single else ""))
+        row = Directive(row_name, contexts, arg, (), merge, text, opens=opener, idle=idle)
+        rows.append(replace(row, repeat=True, program=program))
     return cast("tuple[T, ...]", _Rows(tuple(rows), (), merge))
 
 
@@ -205,24 +215,22 @@ def block(cls: type[T]) -> type[T]:
     Raises TypeError for a row without documentation.
     """
     rows: list[Directive] = []
-    names = [n for n in cls.__dict__.get("__annotations__", {}) if isinstance(cls.__dict__.get(n), _Rows)]
-    for attribute in names:
+    for attribute in [name for name in get_annotations(cls) if isinstance(cls.__dict__.get(name), _Rows)]:
         declared = cast(_Rows, cls.__dict__[attribute])
         for row in declared.rows:
             if not row.doc:
                 raise TypeError(f"{cls.__name__}.{attribute}: a row needs documentation")
-            rows.append(_named(row, attribute, single=len(declared.rows) == 1))
-        setattr(cls, attribute, declared.default if declared.default.__hash__ else field(default_factory=lambda d=declared.default: d))
+            name = row.name or (attribute if len(declared.rows) == 1 else "")
+            rows.append(replace(row, name=name, field=attribute))
+        setattr(cls, attribute, _default(declared.default))
     made = dataclass(slots=True)(cls)
-    made.__rows__ = tuple(rows)  # type: ignore[attr-defined]
+    made.__rows__ = tuple(rows)  # type: ignore[attr-defined]  # a table is known by it, see `rows_of`
     return made
 
 
-def _named(row: Directive, attribute: str, *, single: bool) -> Directive:
-    name = row.name or (attribute if single else "")
-    return Directive(
-        name, row.contexts, row.arg, row.default, row.merge, row.doc, attribute, row.repeat, row.opens, row.idle, row.default_text
-    )
+def _default(value: Any) -> Any:
+    """A field's default; dataclasses want a factory for what can be changed."""
+    return value if value.__hash__ else field(default_factory=lambda: value)
 
 
 def rows_of(table: type) -> Sequence[Directive]:

@@ -6,20 +6,41 @@ reads and binds in one go.
 """
 
 import glob
+import importlib.util
 import os
 import re
+import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import length_hint
 
-from crossplane.lexer import EXTERNAL_LEXERS, _lex_file_object  # noqa: TID251  # lex() would lose bytes that are no UTF-8
-
 from gateway.config.schema import ConfigError, Paths, Place, Statement
 
-# crossplane's own Lua lexer miscounts braces after escaped quotes, in long brackets and in long comments.
-EXTERNAL_LEXERS.clear()
+
+def _crossplane() -> Callable[[Iterator[str]], Iterator[tuple[str, int, bool]]]:
+    """crossplane's lexer, without the package around it: its tables and its JSON writer would cost every process 0.5 MB.
+
+    Its public lex() opens the file itself and would lose bytes that are no UTF-8. Its own Lua lexer miscounts braces after
+    escaped quotes, in long brackets and in long comments, and is not registered without the package.
+    """
+    spec = importlib.util.find_spec("crossplane")
+    if spec is None:
+        raise ImportError("crossplane is not installed: pip install crossplane")
+    whole = sys.modules.get("crossplane")
+    if whole is None:
+        sys.modules["crossplane"] = importlib.util.module_from_spec(spec)
+    try:
+        lexer = importlib.import_module("crossplane.lexer")
+    finally:
+        if whole is None:
+            del sys.modules["crossplane"]
+    lexer.EXTERNAL_LEXERS.clear()
+    return lexer._lex_file_object  # type: ignore[no-any-return]
+
+
+_lex_file_object = _crossplane()
 
 BUFFER = 4096  # nginx's NGX_CONF_BUFFER, bytes: every word must be shorter
 LUA_SUFFIX = "_by_lua_block"

@@ -13,7 +13,7 @@ from gateway.http.message import Handler, HttpError, Outcome, Request
 from gateway.http.report import report
 
 
-class Admitted(Exception):
+class Admitted(Exception):  # noqa: N818  # no error: as ClientGone in message.py
     """Raised by a handler of the access phase under `satisfy any`: the request is admitted, whatever the others say.
 
     A handler that has no opinion returns None; one that refuses raises HttpError 401 or 403.
@@ -36,22 +36,17 @@ def _any_of(checks: Sequence[Handler]) -> Handler:
 
     async def satisfy_any(request: Request) -> Outcome:
         refusal: HttpError | None = None
-        try:
-            for check in checks:
-                try:
-                    outcome: Any = check(request)
-                    if outcome.__class__ is CoroutineType:
-                        outcome = await outcome
-                except HttpError as error:
-                    if error.status not in (401, 403):
-                        raise
-                    if refusal is None or refusal.status != 401:
-                        refusal = error
-                    continue
-                if outcome is not None:
-                    return outcome  # type: ignore[no-any-return]
-        except Admitted:
-            return None
+        for check in checks:
+            try:
+                outcome = await _asked(check, request)
+            except Admitted:
+                _forget_challenge(request)
+                return None
+            except HttpError as error:
+                refusal = _weighed(refusal, error)
+                continue
+            if outcome is not None:
+                return outcome
         if refusal is not None:
             if refusal.status == 403:
                 report(request, log.ERROR, "access forbidden by rule")
@@ -61,20 +56,34 @@ def _any_of(checks: Sequence[Handler]) -> Handler:
     return satisfy_any
 
 
+async def _asked(check: Handler, request: Request) -> Outcome:
+    outcome: Any = check(request)
+    return await outcome if outcome.__class__ is CoroutineType else outcome  # type: ignore[no-any-return]
+
+
+def _forget_challenge(request: Request) -> None:
+    """An error page that admits everyone does not ask for a password on behalf of the page that did."""
+    if request.error_fields:
+        request.error_fields = [item for item in request.error_fields if item[0] != b"WWW-Authenticate"]
+
+
+def _weighed(known: HttpError | None, error: HttpError) -> HttpError:
+    if error.status not in (401, 403):
+        raise error
+    return known if known is not None and known.status == 401 else error
+
+
 def _delayed(check: Handler, seconds: float) -> Handler:
     """Answer 401 only after a while: it makes guessing slow."""
 
     async def auth_delay(request: Request) -> Outcome:
         try:
-            outcome: Any = check(request)
-            if outcome.__class__ is CoroutineType:
-                outcome = await outcome
+            return await _asked(check, request)
         except HttpError as error:
             if error.status == 401:
                 report(request, log.INFO, "delaying unauthorized request")
                 await waited(request, seconds)
             raise
-        return outcome  # type: ignore[no-any-return]
 
     return auth_delay
 

@@ -10,7 +10,20 @@ from gateway.config.schema import Arg, ConfigError, Place, Statement
 
 _NUMBERS = ("backlog", "setfib", "fastopen")
 _SIZES = ("rcvbuf", "sndbuf")
-_FLAGS = ("default_server", "default", "ssl", "http2", "quic", "proxy_protocol", "bind", "deferred", "reuseport", "spdy", "multipath")
+_WORDS = {"ipv6only": ("on", "off"), "so_keepalive": (), "accept_filter": ()}  # and the words each may have; (): any
+_FLAGS = (
+    "default_server",
+    "default",
+    "ssl",
+    "http2",
+    "quic",
+    "proxy_protocol",
+    "bind",
+    "deferred",
+    "reuseport",
+    "spdy",
+    "multipath",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +54,9 @@ def _parse(statement: Statement) -> tuple[Address, ...]:
     options = _options(rest, statement.place)
     if word.startswith("unix:"):
         if len(word) == 5:
-            raise ConfigError(f'no path in the unix domain socket in "{word}" of the "listen" directive', statement.place)
+            raise ConfigError(
+                f'no path in the unix domain socket in "{word}" of the "listen" directive', statement.place
+            )
         return (Address("", 0, word[5:], options, statement.place),)
     host, ports = _split(word, statement.place)
     hosts = ["0.0.0.0"] if host == "*" or not host else _resolve(host, word, statement.place)
@@ -95,9 +110,7 @@ def _options(words: list[str], place: Place) -> dict[str, object]:
             options[name] = int(value)
         elif equals and name in _SIZES and _bytes(value) is not None:
             options[name] = _bytes(value)
-        elif (equals and name == "ipv6only" and value in ("on", "off")) or (name == "so_keepalive" and value):
-            options[name] = value
-        elif equals and name == "accept_filter":
+        elif name in _WORDS and value and value in (_WORDS[name] or (value,)):
             options[name] = value
         else:
             raise ConfigError(f'invalid parameter "{word}"', place)

@@ -17,10 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
-from urllib.parse import unquote_to_bytes
 
 from gateway.config.args import flag
 from gateway.config.schema import ANYWHERE, block, directive
+from gateway.http.escape import unescape
 from gateway.http.markup import Css, Html
 from gateway.http.message import FileBody, Handler, Request
 from gateway.http.router import find
@@ -267,7 +267,7 @@ class Linker:
             return None
         if not path.startswith(b"/"):
             path = (base or b"/")[: (base or b"/").rfind(b"/") + 1] + path
-        path = unquote_to_bytes(path)
+        path = unescape(path)
         return None if b"\0" in path else without_dots(path)
 
 
@@ -276,7 +276,7 @@ def page_uri(request: Request) -> bytes:
     target = request.main.target
     authority = _AUTHORITY.match(target)
     path = target[authority.end() :] if authority is not None else target
-    return without_dots(unquote_to_bytes(path.partition(b"?")[0])) if path.startswith(b"/") else request.uri
+    return without_dots(unescape(path.partition(b"?")[0])) if path.startswith(b"/") else request.uri
 
 
 def without_dots(path: bytes) -> bytes:

@@ -5,8 +5,9 @@ discarded. Source: RFC 9112 section 6; client_max_body_size, client_body_buffer_
 https://nginx.org/en/docs/http/ngx_http_core_module.html.
 """
 
+import contextlib
+import itertools
 import os
-import tempfile
 from collections.abc import Callable
 from typing import IO
 
@@ -14,7 +15,12 @@ from gateway.http.chunked import ChunkedDecoder, ChunkError
 from gateway.http.flow import Wait
 from gateway.http.message import HttpError
 
+_numbers = itertools.count(int.from_bytes(os.urandom(4), "big"))  # names of files, begun by chance as nginx does
 _UNREAD = 65536  # bytes taken from the client before anyone has asked for them
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def nothing() -> None:
@@ -42,8 +48,10 @@ class RequestBody:
         "buffer_size",
         "complete",
         "error",
+        "in_file",
         "length",
         "limit",
+        "path",
         "pause",
         "received",
         "resume",
@@ -70,10 +78,12 @@ class RequestBody:
         self.limit = 0
         self.buffer_size = 16384
         self.temp_path = ""
+        self.in_file = ""  # client_body_in_file_only: "clean" always spills, "on" leaves the file there too
         # what came and was not yet taken
         self._pieces: list[bytes] = []
         self._held = 0
         self._file: IO[bytes] | None = None
+        self.path = ""  # of the temporary file: $request_body_file
         # who reads; `asked`: somebody does, or has it thrown away
         self.asked = self._discarding = self._spilling = self._paused = False
         self._waiter: Wait | None = None
@@ -146,6 +156,9 @@ class RequestBody:
         if self._file is not None:
             self._file.close()
             self._file = None
+            if self.in_file != "on":
+                with contextlib.suppress(OSError):
+                    os.unlink(self.path)
 
     # the reader's side
 
@@ -155,7 +168,7 @@ class RequestBody:
             raise HttpError(413)
         self._ask()
         self._spilling = True
-        if self._held > self.buffer_size:
+        if self._file is None and (self._held > self.buffer_size or self.in_file):
             self._spill()
         self._flow()
         while not self.complete and self.error is None:
@@ -207,6 +220,11 @@ class RequestBody:
             self._flow()
             self._waiter = Wait()
             await self._waiter
+        return self.ready()
+
+    def ready(self) -> bytes:
+        """What has come and was not yet taken, without waiting. Raises HttpError as `collect`."""
+        self._ask()
         if self.error is not None:
             raise self.error
         piece = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
@@ -227,9 +245,12 @@ class RequestBody:
             self.resume()
 
     def _spill(self) -> None:
-        if self.temp_path:
-            os.makedirs(self.temp_path, mode=0o700, exist_ok=True)
-        self._file = tempfile.TemporaryFile(dir=self.temp_path or None)  # noqa: SIM115  # closed by `close`
+        folder = self.temp_path or os.curdir
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        while self._file is None:
+            self.path = os.path.join(folder, f"{next(_numbers) % 10**10:010}")
+            with contextlib.suppress(FileExistsError):
+                self._file = open(self.path, "x+b", opener=_private)  # noqa: SIM115  # closed by `close`
         self._file.writelines(self._pieces)
         self._pieces.clear()
         self._held = 0

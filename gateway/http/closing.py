@@ -1,4 +1,4 @@
-"""The ways a connection ends: time-outs, bodies nobody wanted, lingering, draining (ngx_http_finalize_connection and kin)."""
+"""The ways a connection ends: time-outs, bodies nobody wanted, lingering, draining (ngx_http_finalize_connection)."""
 
 from typing import TYPE_CHECKING
 
@@ -20,10 +20,12 @@ def discard(connection: "Connection", body: RequestBody, data: bytes) -> None:
     elif body.complete:
         connection.discarding = None
         connection.deadline = now + connection.settings().keepalive_timeout[0]
-        if rest:
-            connection.advance(rest)
+        connection.buffer = rest
+        connection.go_on()
     else:
-        connection.deadline = min(connection.linger_until or now + 3600.0, now + connection.settings().lingering_timeout)
+        connection.deadline = min(
+            connection.linger_until or now + 3600.0, now + connection.settings().lingering_timeout
+        )
 
 
 def discard_rest(connection: "Connection", request: Request, body: RequestBody) -> None:
@@ -63,7 +65,9 @@ def linger(connection: "Connection", request: Request) -> None:
 
 def close(connection: "Connection") -> None:
     connection.closing = True
-    connection.deadline = connection.service.now() + connection.settings().send_timeout  # for what the client has still to read
+    connection.unsent = connection.transport.get_write_buffer_size()
+    # for what the client has still to read
+    connection.deadline = connection.service.now() + connection.settings().send_timeout
     connection.transport.close()
 
 
@@ -77,17 +81,33 @@ def abort(connection: "Connection") -> None:
 def drain(connection: "Connection") -> None:
     """Serve no further request: an idle connection closes now."""
     request = connection.request
-    if request is None and not connection.buffer and connection.served:  # a new connection's first request is still answered
+    if (
+        request is None and not connection.buffer and connection.served
+    ):  # a new connection's first request is still answered
         close(connection)
     elif request is not None:
         request.keepalive = False
 
 
+def _reads(connection: "Connection") -> bool:
+    """Whether the client has taken something of what waits for it: send_timeout is between two writes."""
+    left = connection.transport.get_write_buffer_size()
+    if left >= connection.unsent:
+        return False
+    connection.unsent = left
+    connection.deadline = connection.service.now() + connection.settings().send_timeout
+    return True
+
+
 def expired(connection: "Connection") -> None:
     """A time-out: of a head, an idle connection, a body or a write; nginx closes without an answer."""
     request = connection.request
-    if request is None and connection.buffer and not connection.closing:
-        connection.begin_refused(RequestError(408, "client timed out (110: Connection timed out) while reading client request headers"))
+    if (connection.paused or connection.closing) and _reads(connection):
+        return
+    if request is None and connection.buffer and not connection.closing and not connection.paused:
+        connection.begin_refused(
+            RequestError(408, "client timed out (110: Connection timed out) while reading client request headers")
+        )
         return
     if request is not None:
         body = request.body

@@ -16,7 +16,7 @@ from gateway.http.router import captured
 from gateway.pattern import MatchError, Pattern, PatternError
 
 if TYPE_CHECKING:
-    from gateway.module import Build
+    from gateway.http.plan import Build
 
 Test = Callable[[Request], bool]
 

@@ -1,7 +1,7 @@
 """One HTTP/1 connection: bytes in, requests through the engine, bytes out.
 
-A request is answered inside `data_received` as far as it goes; what has to wait is a `Flow`. The next pipelined request begins
-when the present one has ended. Attributes are grouped by lifetime.
+A request is answered inside `data_received` as far as it goes; what has to wait is a `Flow`. The next pipelined request
+begins when the present one has ended. Attributes are grouped by lifetime.
 """
 # Long: one connection's life, read from top to bottom; writing and closing have files of their own.
 
@@ -32,7 +32,12 @@ _PIPELINED = 65536  # bytes of further requests held while one is answered; more
 def acceptor(service: Service, listen: Listen) -> Callable[[], "Connection"]:
     """A protocol factory for one listening address."""
     first = _policy(listen.default)
-    others = (*listen.names.values(), *listen.heads.values(), *listen.tails.values(), *(server for _, server in listen.patterns))
+    others = (
+        *listen.names.values(),
+        *listen.heads.values(),
+        *listen.tails.values(),
+        *(server for _, server in listen.patterns),
+    )
     parser: RequestParser | ParserByHost = RequestParser(first)
     if any(_policy(server) != first for server in others):
         parser = ParserByHost(first, lambda host: _policy(listen.server(host)))
@@ -84,6 +89,7 @@ class Connection(asyncio.Protocol):
         "number",
         "parser",
         "paused",
+        "pipelined",
         "reading_paused",
         "receiver",
         "request",
@@ -93,6 +99,7 @@ class Connection(asyncio.Protocol):
         "service",
         "started",
         "transport",
+        "unsent",
         "writable",
     )
 
@@ -110,14 +117,16 @@ class Connection(asyncio.Protocol):
         self.deadline = 0.0
         self.eof = self.closing = self.paused = self.reading_paused = False
         self.linger_until = 0.0
-        self.discarding: RequestBody | None = None  # what is left of a body that nobody wanted; the next request follows it
+        self.unsent = 0  # bytes that waited for the client when its time to read began
+        # what is left of a body that nobody wanted; the next request follows it
+        self.discarding: RequestBody | None = None
         self.receiver: Any = None  # after an upgrade: who gets the bytes
         # of the present request
         self.request: Request | None = None
         self.flow: Flow | None = None
         self.writable: Wait | None = None
         self.abort_on_eof = False  # a handler that waits for a peer asks to be told when the client shuts its side
-        self.chunked = False
+        self.chunked = self.pipelined = False
         self.sent = 0
 
     # --- asyncio.Protocol
@@ -126,8 +135,11 @@ class Connection(asyncio.Protocol):
         """A client has connected."""
         service = self.service
         self.transport = transport
-        self.number = service.number()
         service.counters.accepted += 1
+        if not service.admits(self):
+            self.abort()
+            return
+        self.number = service.number()
         service.connections.add(self)
         service.deadlines.add(self)
         self.started = time.time()
@@ -159,8 +171,13 @@ class Connection(asyncio.Protocol):
                 closing.discard(self, self.discarding, bytes(data))
             elif self.linger_until or self.closing:
                 self.deadline = min(self.linger_until, self.service.now() + self.settings().lingering_timeout)
+            elif self.paused:
+                self._hold(data)
+            elif self.buffer:
+                self.advance(self.buffer + data)
             else:
-                self.advance(self.buffer + data if self.buffer else bytes(data))
+                self.pipelined = False
+                self.advance(bytes(data))
             return
         if self.receiver is not None:
             self.receiver(data)
@@ -169,6 +186,10 @@ class Connection(asyncio.Protocol):
         if body is not None and not body.complete and body.error is None:
             self._feed(request, body, bytes(data))
             return
+        self._hold(data)
+
+    def _hold(self, data: bytes) -> None:
+        """Keep what comes before its time."""
         self.buffer += data
         if len(self.buffer) > _PIPELINED:
             self.pause_body()
@@ -189,7 +210,7 @@ class Connection(asyncio.Protocol):
             self.receiver(b"")
             return True
         if request is None:
-            return False
+            return self.paused and bool(self.buffer)
         body = request.body
         if self.flow is not None and (self.abort_on_eof or (body is not None and not body.complete)):
             self.flow.throw(ClientGone())
@@ -213,18 +234,33 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client reads more slowly than we write."""
         self.paused = True
+        self.unsent = self.transport.get_write_buffer_size()
         self.deadline = self.service.now() + self.settings().send_timeout
 
     def resume_writing(self) -> None:
         """The client has caught up."""
         self.paused = False
         if not self.closing:
-            self.deadline = 0.0
+            self.deadline = self._resting() if self.request is None else 0.0
         writable, self.writable = self.writable, None
         if writable is not None:
             writable.done()
+        else:
+            self.go_on()
 
     # --- time
+
+    def _resting(self) -> float:
+        """The deadline between requests."""
+        now, settings = self.service.now(), self.settings()
+        if self.discarding is None and not self.linger_until:
+            return float(now + settings.keepalive_timeout[0])
+        rest = float(now + settings.lingering_timeout)
+        return min(self.linger_until, rest) if self.linger_until else rest
+
+    def idle(self) -> bool:
+        """Whether it waits for a further request: it may be closed at any time."""
+        return self.request is None and self.served > 0 and not (self.buffer or self.closing or self.linger_until)
 
     def settings(self) -> Any:
         """The core's settings for what goes on now."""
@@ -237,31 +273,50 @@ class Connection(asyncio.Protocol):
 
     def advance(self, data: bytes) -> None:
         """Parse and begin requests until one waits or the bytes run out."""
-        parser, start, size = self.parser, 0, len(data)
+        parser = self.parser
         while True:
             try:
-                found = parser.parse(data, start)
+                found = parser.parse(data, 0)
             except RequestError as error:
                 self.buffer = b""
                 self.begin_refused(error)
                 return
             if found is None:
-                self._await_head(data[start:] if start else data)
+                self._await_head(data)
                 return
-            start += found.end - start
-            self.buffer = data[start:] if start < size else b""
+            end = found.end
+            self.buffer = data[end:] if end < len(data) else b""
             self._begin(found)
             if self.request is not None or self.closing or self.linger_until:
                 return
-            data, start = self.buffer, 0
-            size = len(data)
-            if not size:
+            data = self.buffer
+            if not data:
+                self._await_end()
+                return
+            self.pipelined = True
+            if self.paused:  # one who does not read gets no further answers
                 return
 
+    def go_on(self) -> None:
+        """Begin the next of the requests that came meanwhile."""
+        if self.request is None and self.buffer and not (self.closing or self.linger_until or self.paused):
+            self.resume_body()
+            data, self.buffer = self.buffer, b""
+            self.pipelined = True
+            self.advance(data)
+
+    def _await_end(self) -> None:
+        """Nothing more will come of a client that has shut its side."""
+        if self.eof:
+            closing.close(self)
+
     def _await_head(self, rest: bytes) -> None:
+        if rest[:1] in (b"\r", b"\n"):
+            rest = rest.lstrip(b"\r\n")  # RFC 9112 section 2.2; they must not pile up
         if rest and not self.buffer:
             self.deadline = self.service.now() + self.listen.default.location.settings.client_header_timeout
         self.buffer = rest
+        self._await_end()
 
     def _begin(self, found: Head) -> None:
         """Make the request and run it."""
@@ -271,10 +326,14 @@ class Connection(asyncio.Protocol):
                 return
             found.replay = None
         service = self.service
-        request = Request(self, found.method, found.target, found.uri, found.args, found.http, found.headers, time.time())
-        request.line = found.line
+        request = Request(
+            self, found.method, found.target, found.uri, found.args, found.http, found.headers, time.time()
+        )
+        request.line, request.head_length = found.line, found.end
         host = request.host = found.host
-        request.server = self.listen.server(host, request) if host else self.listen.names.get(b"") or self.listen.default
+        request.server = (
+            self.listen.server(host, request) if host else self.listen.names.get(b"") or self.listen.default
+        )
         self.served += 1
         service.counters.requests += 1
         request.keepalive = found.keepalive and not service.draining
@@ -286,12 +345,12 @@ class Connection(asyncio.Protocol):
         self.sent = 0
         answer = respond(request)
         if answer.__class__ is Response:
-            rest = self._deliver(request, answer)  # type: ignore[arg-type]
+            rest = self._deliver(request, answer)
             if rest is None:
                 response = request.response
                 if response is not None and response.steady is not None:
                     if found.seen:
-                        keep(found, request, response)
+                        keep(self, found, request, response)
                     found.seen = True
                 self._ended(request)
                 return
@@ -314,7 +373,9 @@ class Connection(asyncio.Protocol):
             request = Request(self, b"", b"", b"", b"", 10, NO_HEADERS, time.time())
             request.server = self.listen.default
         else:
-            request = Request(self, known.method, known.target, known.uri, known.args, known.http, known.headers, time.time())
+            request = Request(
+                self, known.method, known.target, known.uri, known.args, known.http, known.headers, time.time()
+            )
             request.host = known.host
             request.server = self.listen.server(known.host)
         request.line = error.line
@@ -353,10 +414,7 @@ class Connection(asyncio.Protocol):
             self._left(request)
             return
         self._ended(request)
-        if self.request is None and self.buffer and not self.closing and not self.linger_until:
-            self.resume_body()
-            data, self.buffer = self.buffer, b""
-            self.advance(data)
+        self.go_on()
 
     async def _answer(self, request: Request, answer: Awaitable[Response]) -> None:
         try:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from gateway.config.schema import ConfigError, Place
 from gateway.http.message import Request
-from gateway.module import Variable
+from gateway.http.plan import Variable
 
 if TYPE_CHECKING:
-    from gateway.module import Build
+    from gateway.http.plan import Build
     from gateway.pattern import Pattern
 
 Find = Callable[[Request], bytes]

@@ -1,7 +1,8 @@
 """Runs a request through its plan until there is a `Response`.
 
-The loop: find the location, run its rewrite program (which may choose an `if` block's plan), run its handlers. A `Redirect` goes
-round again, an `HttpError` goes to `error_page`, no answer at all is 403 for a folder and 404 for the rest.
+The loop: find the location, run its rewrite program (which may choose an `if` block's plan), run its handlers. A
+`Redirect` goes round again, an `HttpError` goes to `error_page`, no answer at all is 403 for a folder and 404 for the
+rest.
 Source: ngx_http_core_module.c (phases), ngx_http_special_response.c.
 """
 
@@ -23,9 +24,10 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 
 
 def respond(request: Request) -> Response | Awaitable[Response]:
-    """Answer a request that has its server: at once where no handler has to wait and nothing goes wrong, else in a coroutine.
+    """Answer a request that has its server.
 
-    The coroutine raises only ClientGone; every other failure is an answer.
+    At once where no handler has to wait and nothing goes wrong, else in a coroutine. The coroutine raises only
+    ClientGone; every other failure is an answer.
     """
     try:
         outcome = _from_start(request, None)
@@ -41,7 +43,7 @@ async def _settle(request: Request, outcome: Any) -> Response:
             if outcome.__class__ is CoroutineType:
                 outcome = await outcome
             if outcome.__class__ is Response:
-                return outcome  # type: ignore[no-any-return]
+                return outcome
             if outcome is None:
                 outcome = _nothing(request)
             elif isinstance(outcome, Redirect):
@@ -83,9 +85,9 @@ async def _enter(request: Request) -> Outcome:
         if outcome.__class__ is CoroutineType:
             outcome = await outcome
         if outcome.__class__ is Response:
-            return outcome  # type: ignore[no-any-return]
-        if outcome is not None and not outcome.rewritten:
-            return outcome  # type: ignore[no-any-return]
+            return outcome
+        if isinstance(outcome, Redirect) and not outcome.rewritten:
+            return outcome
     outcome = _at_location(request)
     if outcome.__class__ is CoroutineType:
         outcome = await outcome
@@ -113,6 +115,7 @@ def _judge_body(request: Request, body: RequestBody) -> None:
     settings = request.location.settings
     body.limit = limit = settings.client_max_body_size
     body.buffer_size, body.temp_path = settings.client_body_buffer_size, settings.client_body_temp_path
+    body.in_file = settings.client_body_in_file_only.removeprefix("off")
     if limit and body.length > limit:
         report(request, log.ERROR, f"client intended to send too large body: {body.length} bytes")
         raise HttpError(413)
@@ -177,7 +180,9 @@ def _redirected(request: Request, redirect: Redirect) -> Any:
     if request.uri_changes == 0:
         what = "while redirect to named location" if redirect.name else "while internally redirecting to"
         if redirect.rewritten:
-            report(request, log.ERROR, f'rewrite or internal redirection cycle while processing "{_shown(request.uri)}"')
+            report(
+                request, log.ERROR, f'rewrite or internal redirection cycle while processing "{_shown(request.uri)}"'
+            )
         else:
             target = redirect.name or _shown(redirect.uri)
             report(request, log.ERROR, f'rewrite or internal redirection cycle {what} "{target}"')
@@ -224,20 +229,25 @@ def _failed(request: Request, error: HttpError) -> Any:
 
 
 def _send_error_page(request: Request, error: HttpError, answer: int | None, uri: Any) -> Any:
-    """ngx_http_send_error_page: `answer` is None to keep the status, 0 to take the new answer's, else what replaces it."""
+    """ngx_http_send_error_page.
+
+    `answer` is None to keep the status, 0 to take the new answer's, else what replaces it. Headers of the error stay.
+    """
     request.error_status = wire_status(error.status) if answer is None else answer
     if error.fields:
         request.error_fields = list(error.fields)
     target: bytes = uri(request)
-    if target.startswith(b"/"):
-        path, mark, args = target.partition(b"?")
-        if request.method != b"HEAD":
-            request.method = b"GET"
-        return Redirect(path, args if mark else b"")
+    if not target.startswith((b"/", b"@")):
+        request.error_status = 0
+        return _built_in(request, HttpError(answer if answer in _REDIRECTS else 302, location=target))
+    if error.location is not None:
+        request.error_fields = [*(request.error_fields or ()), (b"Location", error.location)]
     if target.startswith(b"@"):
         return Redirect(name=target.decode("utf-8", "surrogateescape"))
-    request.error_status = 0
-    return _built_in(request, HttpError(answer if answer in _REDIRECTS else 302, location=target))
+    path, mark, args = target.partition(b"?")
+    if request.method != b"HEAD":
+        request.method = b"GET"
+    return Redirect(path, args if mark else b"")
 
 
 def _built_in(request: Request, error: HttpError) -> Response:

@@ -1,4 +1,4 @@
-"""nginx's escapings of bytes (ngx_escape_uri, ngx_escape_html)."""
+"""Escapings of single names and of HTML, and their way back (ngx_escape_uri, _html); whole URIs are in `uri`."""
 
 from collections.abc import Iterable
 
@@ -10,22 +10,9 @@ def _table(kept: Iterable[int], digits: str = "%02X") -> list[bytes]:
     return [bytes((byte,)) if byte in free else ("%" + digits % byte).encode() for byte in range(256)]
 
 
-_PRINTABLE = frozenset(range(0x21, 0x7F))
-_URI = _table(_PRINTABLE - frozenset(b'"#%<>?\\^`{|}'))  # NGX_ESCAPE_URI
-_ARGS = _table(_PRINTABLE - frozenset(b'"#%&+;<>?\\^`{|}'))  # NGX_ESCAPE_ARGS
 _COMPONENT = _table(_UNRESERVED)  # NGX_ESCAPE_URI_COMPONENT
-_URI_PLAIN = bytes(sorted(_PRINTABLE - frozenset(b'"#%<>?\\^`{|}')))
+_HEX = b"0123456789abcdefABCDEF"
 _HTML = {b"&": b"&amp;", b"<": b"&lt;", b">": b"&gt;", b'"': b"&quot;"}
-
-
-def escape_uri(data: bytes) -> bytes:
-    """Escape a path for a URI."""
-    return b"".join([_URI[byte] for byte in data]) if data.translate(None, _URI_PLAIN) else data
-
-
-def escape_args(data: bytes) -> bytes:
-    """Escape a value for a query."""
-    return b"".join([_ARGS[byte] for byte in data])
 
 
 def escape_component(data: bytes) -> bytes:
@@ -38,3 +25,18 @@ def escape_html(data: bytes) -> bytes:
     for plain, escaped in _HTML.items():
         data = data.replace(plain, escaped)
     return data
+
+
+def unescape(text: bytes) -> bytes:
+    """Undo %XX; what is not a pair of hexadecimal digits stays as it is."""
+    if b"%" not in text:
+        return text
+    first, *rest = text.split(b"%")
+    done = [first]
+    for part in rest:
+        pair = part[:2]
+        if len(pair) == 2 and not pair.translate(None, _HEX):
+            done.append(bytes((int(pair, 16),)) + part[2:])
+        else:
+            done.append(b"%" + part)
+    return b"".join(done)

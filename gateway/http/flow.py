@@ -1,8 +1,9 @@
 """How a request waits: a coroutine that is parked without a Task, and resumed in the very call that has its answer.
 
-A request's plan runs as one coroutine, stepped once by the connection; most end in that step. One that must wait for a peer
-awaits a `Wait`; whoever has the answer calls `done`, and the coroutine goes on inside that call. Futures of asyncio (sleep,
-executor jobs) may be awaited as well. There is no current task in here: `asyncio.timeout` and `TaskGroup` do not work.
+A request's plan runs as one coroutine, stepped once by the connection; most end in that step. One that must wait for a
+peer awaits a `Wait`; whoever has the answer calls `done`, and the coroutine goes on inside that call. Futures of
+asyncio (sleep, executor jobs) may be awaited as well. There is no current task in here: `asyncio.timeout` and
+`TaskGroup` do not work.
 """
 
 from collections.abc import Callable, Coroutine, Generator
@@ -48,7 +49,9 @@ class Flow:
 
     __slots__ = ("coroutine", "finished", "pending", "running", "waiting")
 
-    def __init__(self, coroutine: Coroutine[Any, Any, None], first: Any, finished: Callable[[BaseException | None], None]) -> None:
+    def __init__(
+        self, coroutine: Coroutine[Any, Any, None], first: Any, finished: Callable[[BaseException | None], None]
+    ) -> None:
         self.coroutine = coroutine
         self.finished = finished  # called once, with what the coroutine raised or None
         self.running = False

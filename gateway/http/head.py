@@ -66,6 +66,21 @@ def absolute(request: Request, location: bytes) -> bytes:
     return peer.scheme + b"://" + host + port + location
 
 
+def _connection(request: Request, response: Response) -> bytes:
+    """Connection where it has more to say than whether it is kept."""
+    if response.status == 101:
+        return b"Connection: upgrade\r\n"
+    line = _LINES[request.keepalive]
+    seconds = request.location.settings.keepalive_timeout[1]
+    return line + b"Keep-Alive: timeout=%d\r\n" % seconds if request.keepalive and seconds else line
+
+
+def _seldom(response: Response, location: bytes | None) -> bytes:
+    """What stands before the other headers; a Location that stays as it is stands there."""
+    vary = b"Vary: Accept-Encoding\r\n" if response.vary else b""
+    return vary if location is None else vary + b"Location: %b\r\n" % location
+
+
 def head(request: Request, response: Response, length: int, *, chunked: bool) -> bytes:
     """The head, its empty line included. `length` is the body's in bytes, -1 if unknown."""
     settings = request.location.settings
@@ -86,16 +101,12 @@ def head(request: Request, response: Response, length: int, *, chunked: bool) ->
         location = None
     if chunked:
         parts.append(b"Transfer-Encoding: chunked\r\n")
-    if response.status == 101:
-        parts.append(b"Connection: upgrade\r\n")
+    if response.status == 101 or settings.keepalive_timeout[1]:
+        parts.append(_connection(request, response))
     else:
         parts.append(_LINES[request.keepalive])
-        if request.keepalive and settings.keepalive_timeout[1]:
-            parts.append(b"Keep-Alive: timeout=%d\r\n" % settings.keepalive_timeout[1])
-    if response.vary:
-        parts.append(b"Vary: Accept-Encoding\r\n")
-    if location is not None:  # one that stays as it is stands among the other headers
-        parts.append(b"Location: %b\r\n" % location)
+    if response.vary or location is not None:
+        parts.append(_seldom(response, location))
     for name, value in response.fields:
         parts.append(name + b": " + value + b"\r\n")
     parts.append(b"\r\n")

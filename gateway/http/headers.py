@@ -128,7 +128,7 @@ def read_lines(block: bytes, memo: LineMemo) -> tuple[list[bytes], list[Pair], I
 
 
 def read_crlf_lines(block: bytes, memo: LineMemo) -> tuple[list[bytes], list[Pair], Index]:
-    """`read_lines` for the usual block, ending in CR and separated by CRLF alone. Raises UnusualBlockError for others."""
+    """`read_lines` for a block that ends in CR and is separated by CRLF alone. Raises UnusualBlockError for others."""
     lines = block[:-1].split(b"\r\n")
     return _indexed(lines, list(map(memo.__getitem__, lines)))
 
@@ -157,23 +157,16 @@ class RequestHeaders:
     derive from the block (the lines that a proxy passes on, say) by a key of their own.
     """
 
-    _items: tuple[Pair, ...] | None
-    forms: dict[Any, Any] | None
-
-    __slots__ = (
-        "_items",
-        "chunked",
-        "close",
-        "content_length",
-        "expect_continue",
-        "forms",
-        "get",
-        "host",
-        "keep_alive",
-        "lines",
-        "pairs",
-        "repeated",
-    )
+    # most blocks say nothing of these, so only what differs is stored: a block that never repeats must be cheap to make
+    host = b""  # validated, lower case, without port; b"": there is no Host
+    content_length = -1
+    chunked = False
+    close = False  # Connection says so
+    keep_alive = False
+    expect_continue = False
+    repeated = False  # some name stands there twice
+    forms: dict[Any, Any] | None = None
+    _items: tuple[Pair, ...] | None = None
 
     def __init__(self, lines: Sequence[bytes], pairs: Sequence[Pair], index: Index) -> None:
         """Take what `read_lines` returned.
@@ -181,20 +174,21 @@ class RequestHeaders:
         Raises HeaderError for duplicates, a bad host or length, an unknown transfer coding.
         """
         self.lines, self.pairs = lines, pairs
-        self.repeated = len(index) != len(pairs)
-        if self.repeated:
+        if len(index) != len(pairs):
+            self.repeated = True
             index = dict(reversed(pairs))
             _refuse_duplicates(pairs)
         self.get: Callable[[bytes], bytes | None] = index.get
-        self._items = self.forms = None
-        self.host = _checked_host(index[b"host"]) if b"host" in index else b""
-        length = index.get(b"content-length")
-        self.content_length = -1 if length is None else _length(length)
-        self.chunked = b"transfer-encoding" in index and _chunked(index[b"transfer-encoding"], length)
-        self.close = self.keep_alive = False
+        if b"host" in index:
+            self.host = _checked_host(index[b"host"])
+        if b"content-length" in index:
+            self.content_length = _length(index[b"content-length"])
+        if b"transfer-encoding" in index:
+            self.chunked = _chunked(index[b"transfer-encoding"], index.get(b"content-length"))
         if b"connection" in index:
             self._read_connection(index[b"connection"])
-        self.expect_continue = b"expect" in index and index[b"expect"].lower() == b"100-continue"
+        if b"expect" in index:
+            self.expect_continue = index[b"expect"].lower() == b"100-continue"
 
     def _read_connection(self, value: bytes) -> None:
         if not self.repeated:
@@ -256,8 +250,7 @@ class RequestHeaders:
 
     def _copy(self) -> "RequestHeaders":
         copy = RequestHeaders.__new__(RequestHeaders)
-        for slot in RequestHeaders.__slots__:
-            setattr(copy, slot, getattr(self, slot))
+        copy.__dict__.update(self.__dict__)
         return copy
 
 

@@ -13,6 +13,7 @@ from gateway.http.settings import Addressing
 from gateway.pattern import Pattern, PatternError
 
 _WILDCARDS = ("0.0.0.0", "::")
+_NOT_OF_SOCKET = {"ssl", "http2", "quic", "spdy", "proxy_protocol"}  # the other parameters want a socket of their own
 
 
 def first_name(conf: Addressing) -> bytes:
@@ -30,7 +31,7 @@ def listens(described: Sequence[tuple[Server, Addressing, Place]]) -> list[Liste
     found: dict[str, Listen] = {}
     defaults: set[str] = set()
     for server, conf, place in described:
-        addresses = [one for group in conf.listen for one in group] or [_unset(place)]  # type: ignore[attr-defined]
+        addresses = [one for group in conf.listen for one in group] or [_unset(place)]
         seen: set[str] = set()
         for address in addresses:
             if address.key in seen:
@@ -76,7 +77,12 @@ def _add_name(listen: Listen, server: Server, name: str, place: Place) -> None:
     if name == "$hostname":
         name = socket.gethostname()
     key = encode(name.lower())
-    if b"*" in key[1:-1] or key in (b"*", b".") or (key.startswith(b"*") and key[1:2] != b".") or (key.endswith(b"*") and key[-2:-1] != b"."):
+    if (
+        b"*" in key[1:-1]
+        or key in (b"*", b".")
+        or (key.startswith(b"*") and key[1:2] != b".")
+        or (key.endswith(b"*") and key[-2:-1] != b".")
+    ):
         raise ConfigError(f'server name "{name}" is invalid', place)
     if "/" in name:
         log.main.write(log.WARN, f'server name "{name}" has suspicious symbols in {place}')
@@ -112,8 +118,8 @@ def _put(table: dict[bytes, Server], key: bytes, server: Server, name: str, list
 
 
 def _share_wildcard(listen: Listen, found: dict[str, Listen]) -> None:
-    """nginx binds only the wildcard of a port when there is one, and tells its addresses apart by the socket's own name."""
-    if listen.path or listen.host in _WILDCARDS or listen.options.get("bind"):
+    """nginx binds only a port's wildcard where there is one, and tells its addresses apart by the socket's own name."""
+    if listen.path or listen.host in _WILDCARDS or listen.options.keys() - _NOT_OF_SOCKET:
         return
     family = "::" if ":" in listen.host else "0.0.0.0"
     wildcard = found.get(f"[::]:{listen.port}" if family == "::" else f"0.0.0.0:{listen.port}")

@@ -1,11 +1,10 @@
 """A page with server-side includes, as the stream of what it becomes (ngx_http_ssi_filter_module).
 
-Pages that a request includes share its variables, blocks and captures; time format, error message and encoding are a page's
-own.
+Pages that a request includes share its variables, blocks and captures; time format, error message and encoding are a
+page's own.
 """
 
 import re
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,8 +14,8 @@ from gateway.http.engine import INSTEAD
 from gateway.http.escape import escape_html
 from gateway.http.message import Getter, HttpError, Request, Response, Stream
 from gateway.http.report import report
-from gateway.http.ssi import Command, ExpansionError, Item, Parser, expanded
-from gateway.http.streams import collected
+from gateway.http.ssi import ELSE, IF, KINDS, Command, ExpansionError, Item, Kind, Parser, expanded
+from gateway.http.streams import Joined, collected
 from gateway.http.subrequest import Child, made, target_of
 from gateway.pattern import MatchError, Pattern, PatternError
 
@@ -30,8 +29,6 @@ _LEFT = re.compile(rb"[A-Za-z0-9${}_\"']*")
 _URL_FREE = bytes(code for code in range(0x21, 0x7F) if code not in b"\"#%'<>\\^`{|}")
 _URL = [bytes((code,)) if code in _URL_FREE else b"%%%02X" % code for code in range(256)]
 
-_IF, _ELSE = 1, 2  # which branch a condition's commands may follow
-
 
 class CommandError(Exception):
     """A command that cannot be carried out; the text is what nginx logs, "" if that was logged already."""
@@ -44,7 +41,6 @@ class Surroundings:
     find: Callable[[bytes], Getter | None]  # a variable by its name
     silent: bool
     value_limit: int
-    memory_limit: int  # bytes of an answer that is put into a variable
 
 
 @dataclass(slots=True)
@@ -56,28 +52,6 @@ class Shared:
     captures: tuple[bytes, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A command's grammar. `after`: only inside a condition, in these branches (nginx's conditional)."""
-
-    params: tuple[str, ...] = ()
-    needed: tuple[str, ...] = ()
-    after: int = 0
-    ends_block: bool = False
-
-
-KINDS = {
-    b"include": Kind(("virtual", "file", "wait", "set", "stub")),
-    b"echo": Kind(("var", "default", "encoding"), ("var",)),
-    b"config": Kind(("errmsg", "timefmt")),
-    b"set": Kind(("var", "value"), ("var", "value")),
-    b"if": Kind(("expr",), ("expr",)),
-    b"elif": Kind(("expr",), ("expr",), _IF),
-    b"else": Kind(after=_IF),
-    b"endif": Kind(after=_ELSE),
-    b"block": Kind(("name",), ("name",)),
-    b"endblock": Kind(ends_block=True),
-}
 Params = dict[str, bytes]
 
 
@@ -89,7 +63,7 @@ class Page:
         self.body: Stream = None  # type: ignore[assignment]  # set by `splice`
         self.parser = Parser(around.value_limit, lambda message: report(request, log.ERROR, message))
         self.items: Iterator[Item] | None = None  # what is left to do of the piece that was read last
-        self.queue: deque[bytes | Stream] = deque()  # what is to be given out
+        self.queue = Joined()  # what is to be given out
         self.ended = self.waiting = False
         self.timefmt, self.errmsg, self.encoding = TIMEFMT, _ERROR, b"entity"
         # conditions and blocks
@@ -109,22 +83,17 @@ class Page:
 
     async def read(self) -> bytes:
         """The next bytes of the page as it becomes."""
-        queue = self.queue
         while True:
-            text = []
-            while queue and isinstance(queue[0], bytes):
-                text.append(queue.popleft())
-            if text:
-                return b"".join(text)  # type: ignore[arg-type]
-            if queue:
-                data = await queue[0].read()  # type: ignore[union-attr]
-                if data:
-                    return data
-                queue.popleft()
-            elif self.ended:
-                return b""
-            else:
-                await self._advance()
+            data = await self.queue.read()
+            if data or self.ended:
+                return data
+            await self._advance()
+
+    async def prepare(self) -> None:
+        """Read up to the first output: what fails before it leaves the client without a head, as in nginx."""
+        data = await self.read()
+        if data:
+            self.queue.items.appendleft(data)
 
     async def _advance(self) -> None:
         """Work through a piece of the page, or up to an include that is waited for."""
@@ -147,17 +116,14 @@ class Page:
     def close(self) -> None:
         """The reader has left."""
         self.ended = True
-        for item in self.queue:
-            if not isinstance(item, bytes):
-                item.close()
-        self.queue.clear()
+        self.queue.close()
         self.body.close()
 
     # --- text and commands
 
     def _text(self, text: bytes) -> None:
         if self.output:
-            self.queue.append(text)
+            self.queue.add(text)
         elif self.in_block:
             self.shared.blocks[-1][1].append(text)
 
@@ -173,7 +139,7 @@ class Page:
             if str(error):
                 report(self.request, log.ERROR, str(error))
             if not self.around.silent:
-                self.queue.append(self.errmsg)
+                self.queue.add(self.errmsg)
 
     def _wanted(self, command: Command) -> Kind | None:
         """The command's grammar, if it is to be carried out here. Raises CommandError."""
@@ -234,7 +200,7 @@ class Page:
             value = b"".join([_URL[code] for code in value])
         elif self.encoding == b"entity":
             value = escape_html(value)
-        self.queue.append(value)
+        self.queue.add(value)
 
     def _do_config(self, params: Params) -> None:
         if "timefmt" in params:
@@ -263,11 +229,11 @@ class Page:
             self.output = False
             return
         self.output = self.chosen = self._holds(params["expr"])
-        self.branch = _IF
+        self.branch = IF
 
     def _do_else(self, _params: Params) -> None:
         self.output = not self.chosen
-        self.branch = _ELSE
+        self.branch = ELSE
 
     def _do_endif(self, _params: Params) -> None:
         self.output, self.chosen, self.branch = True, False, 0
@@ -321,11 +287,11 @@ class Page:
         except HttpError:
             raise CommandError from None
         if stub is not None:
-            self.queue.append(Stubbed(sub, self._stub(stub), self.response.content_type))
+            self.queue.add(Stubbed(sub, self._stub(stub), self.response.content_type))
         elif into is not None:
-            self.queue.append(Kept(Child(sub), into.lower(), self.shared, self.around.memory_limit))
+            self.queue.add(Kept(Child(sub), into.lower(), self.shared))
         else:
-            self.queue.append(Child(sub))
+            self.queue.add(Child(sub))
         self.waiting = wait or into is not None
 
     def _included(self, params: Params) -> tuple[bytes, bool]:
@@ -384,19 +350,20 @@ class Stubbed:
 class Kept:
     """An include whose answer becomes a variable; it gives out nothing."""
 
-    __slots__ = ("child", "limit", "name", "shared")
+    __slots__ = ("child", "name", "shared")
 
-    def __init__(self, child: Child, name: bytes, shared: Shared, limit: int) -> None:
-        self.child, self.name, self.shared, self.limit = child, name, shared, limit
+    def __init__(self, child: Child, name: bytes, shared: Shared) -> None:
+        self.child, self.name, self.shared = child, name, shared
         shared.variables.setdefault(name, b"")
 
     async def read(self) -> bytes:
         """Wait for it. Raises OSError for an answer beyond the limit: nginx gives the request up then."""
         response = await self.child.head()
+        limit = self.child.request.location.settings.subrequest_output_buffer_size
         try:
-            value = await collected(response, self.limit)
+            value = await collected(response, limit)
         except OverflowError:
-            report(self.child.request, log.ERROR, f"too big subrequest response: more than {self.limit} bytes")
+            report(self.child.request, log.ERROR, f"too big subrequest response: more than {limit} bytes")
             raise OSError("an included answer is larger than subrequest_output_buffer_size") from None
         if response.status < 300 and value:
             self.shared.variables[self.name] = value

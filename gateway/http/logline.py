@@ -5,7 +5,7 @@ Source: https://nginx.org/en/docs/http/ngx_http_log_module.html#log_format
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from gateway.config.schema import Text
 from gateway.http.message import Getter, Request
@@ -115,17 +115,9 @@ def _request_time(request: Request) -> bytes:
 
 
 def _request_length(request: Request) -> bytes:
-    """Request line, header lines and body as received.
-
-    A head that was refused counts nothing, and lines dropped as invalid are missing.
-    """
-    main = request.main
-    if not main.uri:
-        return b"0"
-    length = len(main.line) + 2
-    if main.http != 9:
-        length += sum([len(line) + 2 for line in main.headers.lines]) + 2
-    return b"%d" % (length + (main.body.received if main.body is not None else 0))
+    """Head and body as received. A head that was refused and a body that was thrown away count nothing."""
+    main, body = request.main, request.main.body
+    return b"%d" % (main.head_length + (body.received if body is not None and body.asked else 0))
 
 
 def _connection(request: Request) -> bytes:
@@ -140,8 +132,8 @@ def _remote_addr(request: Request) -> bytes:
     return request.main.peer.client
 
 
-def _pipe(_request: Request) -> bytes:
-    return b"."
+def _pipe(request: Request) -> bytes:
+    return b"p" if request.main.peer.pipelined else b"."
 
 
 # values that need no escaping; all but $remote_addr, which is the core's, are variables of this module too
@@ -158,6 +150,8 @@ PLAIN: Mapping[str, Piece] = {
     "remote_addr": _remote_addr,
     "pipe": _pipe,
 }
+
+
 def _piece(name: str, escape: Escape, missing: bytes, lookup: Lookup) -> Piece:
     if name in PLAIN:
         return PLAIN[name]
@@ -194,10 +188,13 @@ def _header(lower: bytes, escape: Escape, missing: bytes) -> Piece:
     return piece
 
 
-def formatting(text: Text, escaping: str, lookup: Lookup, end: bytes) -> Piece:
-    """Compile a format to a function that makes a log line and `end`. Raises ConfigError for an unknown variable."""
+def formatting(texts: Sequence[Text], escaping: str, lookup: Lookup, end: bytes) -> Piece:
+    """Compile a format to a function that makes a log line and `end`. Raises ConfigError for an unknown variable.
+
+    Its texts follow each other without a space; a variable's name ends with its text.
+    """
     escape, missing = ESCAPES[escaping]
-    parts = split(text.raw, text.place)
+    parts = [part for text in texts for part in split(text.raw, text.place)]
     template = b"".join([b"%b" if isinstance(part, str) else part.replace(b"%", b"%%") for part in parts]) + end
     pieces = [_piece(part, escape, missing, lookup) for part in parts if isinstance(part, str)]
     return lambda request: template % tuple([piece(request) for piece in pieces])

@@ -1,7 +1,7 @@
 """What travels through the engine: `Request` in, `Response` out, and the few other outcomes.
 
-All text is bytes, as it came from the wire: nginx never decodes it either. Times are seconds of the event loop unless said
-otherwise. Attribute groups are ordered by lifetime, as in the comments.
+All text is bytes, as it came from the wire: nginx never decodes it either. Times are seconds of the event loop unless
+said otherwise. Attribute groups are ordered by lifetime, as in the comments.
 """
 
 import os
@@ -20,8 +20,8 @@ Fields = list[tuple[bytes, bytes]]
 class HttpError(Exception):
     """An answer by status alone: `error_page` may replace it, else the built-in page is sent.
 
-    `location` is for redirects made by a handler (a directory without its slash). `fields` are headers that belong to the
-    status (WWW-Authenticate with 401, Allow with 405).
+    `location` is for redirects made by a handler (a directory without its slash). `fields` are headers that belong to
+    the status (WWW-Authenticate with 401, Allow with 405).
     """
 
     def __init__(self, status: int, *, location: bytes | None = None, fields: Fields | None = None) -> None:
@@ -29,7 +29,7 @@ class HttpError(Exception):
         self.status, self.location, self.fields = status, location, fields
 
 
-class ClientGone(Exception):
+class ClientGone(Exception):  # noqa: N818  # an event of its own, not an error
     """The client has gone, or was given up: thrown into whatever waits on its behalf. `status` is what is logged."""
 
     def __init__(self, status: int = 499) -> None:
@@ -41,7 +41,8 @@ class ClientGone(Exception):
 class Redirect:
     """Route again, within the server: a new URI (args None keeps the present ones) or a named location.
 
-    `rewritten` marks a change made by the rewrite phase, which keeps the method, the error status and the "internal" mark as they are.
+    `rewritten` marks a change made by the rewrite phase, which keeps the method, the error status and the "internal"
+    mark as they are.
     """
 
     uri: bytes = b""
@@ -52,9 +53,10 @@ class Redirect:
 
 @dataclass(slots=True)
 class FileBody:
-    """A byte range of an open file; closed by whoever sends or drops it. `path` and `mtime` serve caches of derived bodies.
+    """A byte range of an open file; closed by whoever sends or drops it.
 
-    `data` holds the bytes too when the file is small and already in memory; then `fd` is -1.
+    `path` and `mtime` serve caches of derived bodies. `data` holds the bytes too when the file is small and already in
+    memory; then `fd` is -1.
     """
 
     fd: int
@@ -114,9 +116,9 @@ Body = bytes | FileBody | Stream
 class Response:
     """An answer on its way out.
 
-    What nginx keeps in fields of its own (and so writes at fixed places in the head) are attributes; all other headers are
-    in `fields`, in the order added. Sent order: status line, Server, Date, Content-Type, Content-Length, Last-Modified,
-    Location, Transfer-Encoding, Connection, Keep-Alive, `fields` (ETag, Expires, Cache-Control, …).
+    What nginx keeps in fields of its own (and so writes at fixed places in the head) are attributes; all other headers
+    are in `fields`, in the order added. Sent order: status line, Server, Date, Content-Type, Content-Length,
+    Last-Modified, Location, Transfer-Encoding, Connection, Keep-Alive, `fields` (ETag, Expires, Cache-Control, …).
     """
 
     __slots__ = (
@@ -147,19 +149,21 @@ class Response:
         self.reason: bytes | None = None  # upstream's own status text, code included; None: ours
         self.content_type = content_type  # without charset
         self.charset: bytes | None = None
-        self.type_text: bytes | None = None  # an upstream's whole Content-Type, where it spells type and charset in its own way
+        # an upstream's whole Content-Type, where it spells type and charset in its own way
+        self.type_text: bytes | None = None
         self.conditional = True  # False: an upstream has already judged the request's conditions
         self.length: int = -2  # body length in bytes; -2: that of `body` where it has one; -1: unknown
         self.last_modified: int = -1  # seconds since the epoch; -1: none
-        self.last_modified_text: bytes | None = None  # its text, if it stands among `fields` (an upstream's, add_header's)
+        # its text, if it stands among `fields` (an upstream's, add_header's)
+        self.last_modified_text: bytes | None = None
         self.location: bytes | None = None
         self.server: bytes | None = None  # b"": it stands among `fields` (an upstream's, by proxy_pass_header)
         self.date: bytes | None = None  # the same
         self.fields: Fields = []
         self.ranges = False  # nginx's allow_ranges: Accept-Ranges is sent and ranges are served
         self.vary = False  # nginx's gzip_vary: "Vary: Accept-Encoding"
-        # says, at a loop time, whether the source is unchanged; None: the answer may not be given again (see http/replay)
-        self.steady: Callable[[float], bool] | None = None
+        # says, in a turn of the loop, whether the source is unchanged; None: not to be given again (http/replay)
+        self.steady: Callable[[int], bool] | None = None
         self.sent: tuple[bytes, bytes] | None = None  # head and body, once written in one piece
         self.trailers: Callable[[], Fields] | None = None
         self.changed = False  # a filter's transform stands between `body` and the client
@@ -171,7 +175,7 @@ class Response:
             return self.length
         body = self.body
         if body.__class__ is bytes:
-            return len(body)  # type: ignore[arg-type]
+            return len(body)
         return body.length if isinstance(body, FileBody) else -1
 
     def find(self, lower: bytes) -> bytes | None:
@@ -197,6 +201,7 @@ class Peer(Protocol):
     served: int  # requests begun on this connection, this one included: $connection_requests
     scheme: bytes
     sent: int  # bytes written for the present request: $bytes_sent
+    pipelined: bool  # the present request began with bytes that came behind the one before: $pipe
     service: Any  # what the connections of this worker share (`gateway.http.service.Service`)
 
 
@@ -210,6 +215,7 @@ class Request:
         "captures",
         "error_fields",
         "error_status",
+        "head_length",
         "headers",
         "host",
         "http",
@@ -237,7 +243,15 @@ class Request:
     )
 
     def __init__(
-        self, peer: Peer, method: bytes, target: bytes, uri: bytes, args: bytes, http: int, headers: "RequestHeaders", started: float
+        self,
+        peer: Peer,
+        method: bytes,
+        target: bytes,
+        uri: bytes,
+        args: bytes,
+        http: int,
+        headers: "RequestHeaders",
+        started: float,
     ) -> None:
         # as received
         self.peer = peer
@@ -247,6 +261,7 @@ class Request:
         self.headers = headers
         self.host = b""  # validated, lower case, without port; b"" if none was given
         self.line = b""  # $request: the request line
+        self.head_length = 0  # bytes of request line and headers as received; 0: the head was refused
         self.body: RequestBody | None = None  # None: the request has no body
         self.started = started  # wall clock, seconds since the epoch
         self.keepalive = False  # may the connection serve another request after this one
@@ -259,14 +274,18 @@ class Request:
         self.uri_changes = 11  # nginx's NGX_HTTP_MAX_URI_CHANGES + 1
         self.redirects = 0  # internal redirects so far
         self.error_status = 0  # nginx's err_status: what the answer's status becomes, whatever answers; 0: its own
-        self.error_fields: Fields | None = None  # headers that outlive their answer: an error's (WWW-Authenticate), X-Accel-Redirect's
+        # headers that outlive their answer: an error's (WWW-Authenticate), X-Accel-Redirect's
+        self.error_fields: Fields | None = None
         self.in_error_page = False
-        self.captures: tuple[bytes | None, ...] = ()  # of the last regular expression that matched: [0] is the whole match
+        # of the last regular expression that matched: [0] is the whole match
+        self.captures: tuple[bytes | None, ...] = ()
         self.path_info = b""
         self.unparsed = True  # nginx's valid_unparsed_uri: uri and args still say what `target` does
-        self.valid_location = True  # False after `rewrite ... break`: the URI does not begin with the location's prefix any more
+        # False after `rewrite ... break`: the URI does not begin with the location's prefix any more
+        self.valid_location = True
         # while answering
-        self.values: dict[str, bytes | None] | None = None  # set variables, and computed ones that are kept (map, named captures)
+        # set variables, and computed ones that are kept (map, named captures)
+        self.values: dict[str, bytes | None] | None = None
         self.notes: dict[Any, Any] | None = None  # modules' own state, by a key of the module
         self.main: Request = self  # a subrequest's topmost request
         self.tries: list[Any] | None = None  # exchanges with upstream servers, for $upstream_…

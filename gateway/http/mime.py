@@ -22,7 +22,10 @@ def types_block() -> Arg[dict[bytes, str]]:
 
 
 def extension(uri: bytes) -> bytes:
-    """What follows the last dot of the last path segment, lower case; b"" without one or for a dot file (ngx_http_set_exten)."""
+    """What follows the last dot of the last path segment, in lower case (ngx_http_set_exten).
+
+    b"" if there is no dot, and for a dot file.
+    """
     dot = uri.rfind(b".")
     if dot < 2 or uri[dot - 1] == 0x2F or uri.rfind(b"/") > dot:
         return b""

@@ -1,8 +1,8 @@
 """Replacing texts in a stream, whatever way it is cut into pieces, as nginx's sub filter does.
 
-Several texts are looked for at once, without regard to case (of ASCII). The leftmost occurrence counts, and of several that
-begin at one place the first one given. What may be the beginning of an occurrence is held back until more has come; what
-is held back at the end is given out as it is. Source: ngx_http_sub_parse.
+Several texts are looked for at once, without regard to case (of ASCII). The leftmost occurrence counts, and of several
+that begin at one place the first one given. What may be the beginning of an occurrence is held back until more has
+come; what is held back at the end is given out as it is. Source: ngx_http_sub_parse.
 """
 
 import re

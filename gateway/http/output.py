@@ -1,9 +1,10 @@
 """From a `Response` to the wire: the filters see its head, their transforms its body, and the connection writes it."""
 
+import os
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from gateway.http.message import FileBody, Request, Response, Stream, Transform
+from gateway.http.message import Fields, FileBody, Request, Response, Stream, Transform
 from gateway.http.streams import Filtered
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ def filtered(request: Request, response: Response) -> list[Transform]:
     if request.error_status:
         response.status, response.reason = request.error_status, None
     if request.error_fields:
-        response.fields += [item for item in request.error_fields if response.find(item[0].lower()) is None]
-    transforms = []
+        _carry(request.error_fields, response)
+    transforms: list[Transform] = []
     for a_filter in request.location.filters:
         transform = a_filter(request, response)
         if transform is not None:
@@ -32,43 +33,54 @@ def filtered(request: Request, response: Response) -> list[Transform]:
     return transforms
 
 
+def _carry(fields: Fields, response: Response) -> None:
+    """Add what outlives the answer that had it, unless the new one has its own."""
+    own = {name.lower() for name, _ in response.fields}
+    for name, value in fields:
+        if name.lower() in own:
+            continue
+        if name != b"Location":
+            response.fields.append((name, value))
+        elif response.location is None:
+            response.location = value
+
+
 def send(request: Request, response: Response, connection: "Connection") -> Awaitable[None] | None:
     """Send an answer. Returns None when all is written, else an awaitable for the rest."""
     request.response = response
     transforms = filtered(request, response)
     status = response.status
     if status in (204, 304) or request.method == b"HEAD":
-        return _head_only(request, response, connection, transforms)
+        _head_only(request, response, connection)
+        return None
     body = response.body
-    if body.__class__ is FileBody:
-        if body.data is not None:  # type: ignore[union-attr]
-            body = body.data  # type: ignore[union-attr]
-        elif not transforms and body.length <= _INLINE:  # type: ignore[union-attr]
-            body = _read_whole(body)  # type: ignore[arg-type]
-    if body.__class__ is bytes:
+    if isinstance(body, FileBody):
+        if body.data is not None:
+            body = body.data
+        elif not transforms and body.length <= _INLINE:
+            body = _read_whole(body)
+    if isinstance(body, bytes):
         if transforms:
-            body = _transformed(body, transforms)  # type: ignore[arg-type]
+            body = _transformed(body, transforms)
             if response.length == -2:
                 response.length = len(body)
-        connection.send_whole(request, response, body)  # type: ignore[arg-type]
+        connection.send_whole(request, response, body)
         return None
     if transforms:
-        return _transform(request, response, connection, transforms)
+        return _transform(request, response, connection, body, transforms)
     if isinstance(body, FileBody):
         return connection.send_file(request, response, body)
-    return _stream(request, response, connection, body)  # type: ignore[arg-type]
+    return _stream(request, response, connection, body)
 
 
 def _read_whole(body: FileBody) -> bytes:
-    import os
-
     try:
         return os.pread(body.fd, body.length, body.offset)
     finally:
         body.close()
 
 
-def _head_only(request: Request, response: Response, connection: "Connection", transforms: list[Transform]) -> None:
+def _head_only(request: Request, response: Response, connection: "Connection") -> None:
     status = response.status
     if status == 204 and response.conditional:  # an upstream's own is passed on as it is
         response.content_type, response.last_modified, response.last_modified_text = None, -1, None
@@ -100,13 +112,19 @@ def _finish(transforms: list[Transform]) -> bytes:
     return data
 
 
-async def _transform(request: Request, response: Response, connection: "Connection", transforms: list[Transform]) -> None:
-    body, length = response.body, response.known_length()
-    connection.send_head(request, response, length, chunked=length < 0)
+async def _transform(
+    request: Request,
+    response: Response,
+    connection: "Connection",
+    body: FileBody | Stream,
+    transforms: list[Transform],
+) -> None:
+    length = response.known_length()
     try:
+        if hasattr(body, "prepare"):
+            await body.prepare()
+        connection.send_head(request, response, length, chunked=length < 0)
         if isinstance(body, FileBody):
-            import os
-
             at, end = body.offset, body.offset + body.length
             while at < end:
                 data = os.pread(body.fd, min(_READ, end - at), at)
@@ -115,19 +133,20 @@ async def _transform(request: Request, response: Response, connection: "Connecti
                 at += len(data)
                 await connection.send_chunk(request, _through(data, transforms, flush=False))
         else:
-            stream: Stream = body  # type: ignore[assignment]
-            while data := await stream.read():
+            while data := await body.read():
                 await connection.send_chunk(request, _through(data, transforms, flush=True))
         await connection.send_chunk(request, _finish(transforms))
         connection.end_body(request, response)
     finally:
-        body.close()  # type: ignore[union-attr]
+        body.close()
 
 
 async def _stream(request: Request, response: Response, connection: "Connection", stream: Stream) -> None:
     length = response.known_length()
-    connection.send_head(request, response, length, chunked=length < 0 and response.status != 101)
     try:
+        if hasattr(stream, "prepare"):
+            await stream.prepare()
+        connection.send_head(request, response, length, chunked=length < 0 and response.status != 101)
         while data := await stream.read():
             await connection.send_chunk(request, data)
         connection.end_body(request, response)

@@ -7,7 +7,7 @@ Source: https://nginx.org/en/docs/http/ngx_http_auth_basic_module.html#auth_basi
 
 import hashlib
 import hmac
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -24,7 +24,7 @@ class CryptError(Exception):
 
 
 def slow(stored: bytes) -> bool:
-    """Whether checking against this takes so long that a thread should do it: made to be slow, or unknown to be quick."""
+    """Whether a thread should check against this: it was made to be slow, or is not known to be quick."""
     return stored.startswith(b"$") and not stored.startswith(_QUICK)
 
 
@@ -46,8 +46,6 @@ def _plain(password: bytes, rest: bytes) -> bool:
 
 def _sha(password: bytes, rest: bytes) -> bool:
     # nginx compares the text: what decodes to the same but is written otherwise does not match
-    from base64 import b64encode
-
     return _same(b64encode(hashlib.sha1(password).digest()), rest)
 
 

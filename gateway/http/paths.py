@@ -11,7 +11,7 @@ from gateway.http.mime import extension
 from gateway.http.settings import Http
 
 if TYPE_CHECKING:
-    from gateway.module import Build
+    from gateway.http.plan import Build
 
 BELOW_ALIAS = "below alias"  # a note: the URI is a name below the alias of a regular expression
 TYPES_KEPT = 1024  # memo of extensions seen; real sites have a few dozen
@@ -63,6 +63,12 @@ def mapping(build: "Build") -> Callable[[Request], bytes]:
         return lambda request: base(request) + request.uri if request.note(BELOW_ALIAS) else base(request)
     cut = len(aliased[1])
     return lambda request: base(request) + request.uri[cut:]
+
+
+def constant(build: "Build") -> bool:
+    """Whether no variable is in the root or alias in force."""
+    aliased = alias(build)
+    return build.text(build.settings.root if aliased is None else aliased[0]).constant is not None
 
 
 def _constant(build: "Build") -> bytes | None:

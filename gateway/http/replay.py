@@ -1,8 +1,9 @@
-"""Answers that are given again: a head seen before, whose answer hangs on nothing but the head, a file and the present second.
+"""Answers that are given again to a head seen before: they hang on nothing but that head, a file and the second.
 
-The parser hands out one `Head` for all requests that sent the same bytes. Where every handler and filter of the location is
-steady (`Module.steady`) and the content handler says how to tell that its source is unchanged (`Response.steady`), the answer is kept
-with the head for the rest of the second, and given again without walking the plan. The log line is still made for each request.
+The parser hands out one `Head` for all requests that sent the same bytes. Where every handler and filter of the
+location is steady (`Module.steady`) and the content handler says how to tell that its source is unchanged
+(`Response.steady`), the answer is kept with the head for the rest of the second, and given again without walking the
+plan. The log line is still made for each request.
 """
 
 import time
@@ -14,17 +15,20 @@ if TYPE_CHECKING:
     from gateway.http.connection import Connection
     from gateway.http.wire import Head
 
-_JOINED = 4096  # bytes: a body up to this size is copied behind its head once, larger ones are shared with the file's cache
+_JOINED = 4096  # bytes: a body up to this size is copied behind its head once, larger ones are the file cache's own
 
 
 class Replay:
     """One kept answer."""
 
-    __slots__ = ("body", "head", "keepalive", "notes", "request", "requests", "second", "steady", "tail")
+    __slots__ = ("body", "head", "keepalive", "listen", "notes", "request", "requests", "second", "steady", "tail")
 
-    def __init__(self, request: Request, response: Response, head: bytes, body: bytes) -> None:
+    def __init__(
+        self, connection: "Connection", request: Request, response: Response, head: bytes, body: bytes
+    ) -> None:
         settings = request.location.settings
         self.request = request
+        self.listen = connection.listen  # a wildcard's socket, and so its parser, serve other addresses too
         self.notes = dict(request.notes) if request.notes else None
         self.second = int(time.time())
         self.steady = response.steady
@@ -42,7 +46,12 @@ class Replay:
         if self.second != int(started) or service.draining or connection.served + 1 >= self.requests:
             return False
         steady = self.steady
-        if steady is None or not steady(now) or started - connection.started > self.request.location.settings.keepalive_time:
+        if (
+            steady is None
+            or not steady(service.turn())
+            or self.listen is not connection.listen
+            or started - connection.started > self.request.location.settings.keepalive_time
+        ):
             return False
         request = self.request
         request.peer, request.main, request.started = connection, request, started
@@ -63,10 +72,10 @@ class Replay:
         return True
 
 
-def keep(found: "Head", request: Request, response: Response) -> None:
+def keep(connection: "Connection", found: "Head", request: Request, response: Response) -> None:
     """Keep an answer with the head that asked for it, if it may be given again."""
     location, server = request.location, request.server
     if not location.steady or not request.keepalive or request.error_status or response.sent is None:
         return
     if location.program is None and server.program is None and not server.post_read and request.body is None:
-        found.replay = Replay(request, response, *response.sent)
+        found.replay = Replay(connection, request, response, *response.sent)

@@ -27,11 +27,13 @@ class Location:
     filters: tuple[Filter, ...] = ()
     loggers: tuple[Logger, ...] = ()
     inner: "Locations | None" = None
-    redirect: bytes | None = None  # a prefix location that passes requests on: "/dir" is sent to "/dir/" (nginx's auto_redirect)
+    # a prefix location that passes requests on: "/dir" is sent to "/dir/" (nginx's auto_redirect)
+    redirect: bytes | None = None
     stops: bool = False  # `^~`: no regular expressions after this prefix
     exact: bool = False
     steady: bool = False  # no handler or filter looks at more than the head: answers may be given again (http/replay)
-    limited: "tuple[frozenset[bytes], Location] | None" = None  # `limit_except`: the methods spared, and the plan for all others
+    # `limit_except`: the methods spared, and the plan for all others
+    limited: "tuple[frozenset[bytes], Location] | None" = None
     error_pages: tuple[tuple[tuple[int, ...], int | None, Callable[[Request], bytes]], ...] = ()
     folder: Callable[[Request], bytes] = lambda request: b""  # $document_root
     mapping: Callable[[Request], bytes] = lambda request: b""  # $request_filename
@@ -63,7 +65,9 @@ class Server:
     program: Handler | None = None
     locations: Locations = field(default_factory=Locations)
     named: dict[str, Location] = field(default_factory=dict)
-    routes: dict[bytes, tuple[Location, tuple[bytes | None, ...], dict[str, bytes | None] | None]] = field(default_factory=dict)
+    routes: dict[bytes, tuple[Location, tuple[bytes | None, ...], dict[str, bytes | None] | None]] = field(
+        default_factory=dict
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -77,14 +81,20 @@ class Listen:
     options: dict[str, object]
     default: Server = None  # type: ignore[assignment]  # set once all servers are known
     names: dict[bytes, Server] = field(default_factory=dict)
-    heads: dict[bytes, Server] = field(default_factory=dict)  # ".example.com" of "*.example.com" and ".example.com", by suffix
+    heads: dict[bytes, Server] = field(
+        default_factory=dict
+    )  # ".example.com" of "*.example.com" and ".example.com", by suffix
     tails: dict[bytes, Server] = field(default_factory=dict)  # "www.example." of "www.example.*"
     patterns: list[tuple["Pattern", Server]] = field(default_factory=list)
-    specific: "dict[bytes, Listen]" = field(default_factory=dict)  # of a wildcard: listens on one of its addresses, which share its socket
+    # of a wildcard: listens on one of its addresses, which share its socket
+    specific: "dict[bytes, Listen]" = field(default_factory=dict)
     bound: bool = True  # False: reached through a wildcard's socket
 
     def server(self, host: bytes, request: Request | None = None) -> Server:
-        """The server for a host name (lower case, no port): exact, longest "*.…", longest "….*", first regex, default."""
+        """The server for a host name (lower case, no port).
+
+        First the exact name, then the longest "*.…", the longest "….*", the first regular expression, the default.
+        """
         found = self.names.get(host)
         if found is not None:
             return found
@@ -143,7 +153,11 @@ def find(request: Request, server: Server) -> Location:
     known = server.routes.get(uri)
     if known is None:
         location, pattern, groups = _search(server.locations, uri)
-        named = {name: groups[index] for name, index in pattern.names.items()} if pattern is not None and pattern.names else None
+        named = (
+            {name: groups[index] for name, index in pattern.names.items()}
+            if pattern is not None and pattern.names
+            else None
+        )
         if len(server.routes) >= ROUTES_KEPT:
             server.routes.clear()
         known = server.routes[uri] = (location or server.location, groups, named)

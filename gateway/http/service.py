@@ -4,6 +4,7 @@ One timer per worker looks over everything that has a deadline; nothing on a req
 """
 
 import asyncio
+import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -80,23 +81,54 @@ class Service:
         self.counters = Counters()
         self.draining = False
         self.next_number = 0
+        self.allowed = self.limit = sys.maxsize  # see `limit_connections`
+        self.complained = 0  # loop time in whole seconds of the last warning
+        self._turn, self._turning = 0, False
         self._drained: Callable[[], None] | None = None
 
     def serve(self, listen: Listen, sock: Any) -> None:
         """Accept on a bound socket. Call before the loop runs."""
         from gateway.http.connection import acceptor
 
-        backlog = listen.options.get("backlog", 511)
-        server = self.loop.run_until_complete(
-            self.loop.create_server(acceptor(self, listen), sock=sock, backlog=backlog)  # type: ignore[arg-type]
-        )
-        self.servers.append(server)
+        backlog: Any = listen.options.get("backlog", 511)
+        made = self.loop.create_server(acceptor(self, listen), sock=sock, backlog=backlog)
+        self.servers.append(self.loop.run_until_complete(made))
 
     def start(self) -> None:
         """Begin the sweep, and what modules start in each worker."""
         self.deadlines.start()
         for begin in self.site.starts:
             begin(self.site.shared)
+
+    def turn(self) -> int:
+        """A number that changes with every turn of the loop (its clock does not: uvloop's has milliseconds)."""
+        if not self._turning:
+            self._turning = True
+            self.loop.call_soon(self._turned)
+        return self._turn
+
+    def _turned(self) -> None:
+        self._turn += 1
+        self._turning = False
+
+    def limit_connections(self, allowed: int, taken: int) -> None:
+        """`worker_connections`, and how many of them the worker itself takes."""
+        self.allowed, self.limit = allowed, max(allowed - taken, 1)
+
+    def admits(self, connection: Any) -> bool:
+        """Whether there is room for a new connection; idle ones make room for it (ngx_drain_connections)."""
+        if len(self.connections) < self.limit:
+            return True
+        idle = [one for one in self.connections if one.__class__ is connection.__class__ and one.idle()]
+        if not idle:
+            log.main.write(log.ALERT, f"{self.allowed} worker_connections are not enough")
+            return False
+        if self.complained != int(self.now()):
+            self.complained = int(self.now())
+            log.main.write(log.WARN, f"{self.allowed} worker_connections are not enough, reusing connections")
+        for one in idle[: max(1, min(32, len(idle) // 8))]:
+            one.drain()
+        return True
 
     def number(self) -> int:
         """The next connection's number."""

@@ -12,6 +12,32 @@ _SPACES = b" \r\n\t"
 _NAME_LIMIT = 32  # bytes of a command's or a parameter's name
 _DASH = 0x2D
 
+IF, ELSE = 1, 2  # which branch a condition's commands may follow
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A command's grammar. `after`: only inside a condition, in these branches (nginx's conditional)."""
+
+    params: tuple[str, ...] = ()
+    needed: tuple[str, ...] = ()
+    after: int = 0
+    ends_block: bool = False
+
+
+KINDS = {
+    b"include": Kind(("virtual", "file", "wait", "set", "stub")),
+    b"echo": Kind(("var", "default", "encoding"), ("var",)),
+    b"config": Kind(("errmsg", "timefmt")),
+    b"set": Kind(("var", "value"), ("var", "value")),
+    b"if": Kind(("expr",), ("expr",)),
+    b"elif": Kind(("expr",), ("expr",), IF),
+    b"else": Kind(after=IF),
+    b"endif": Kind(after=ELSE),
+    b"block": Kind(("name",), ("name",)),
+    b"endblock": Kind(ends_block=True),
+}
+
 Complain = Callable[[str], None]
 
 
@@ -158,7 +184,9 @@ class Parser:
         if char == _DASH:
             return self._end
         value, key, name = _shown(self.value), _shown(self.key), _shown(self.name)
-        return self._error(f'unexpected "{chr(char)}" symbol after "{value}" value of "{key}" parameter in "{name}" SSI command')
+        return self._error(
+            f'unexpected "{chr(char)}" symbol after "{value}" value of "{key}" parameter in "{name}" SSI command'
+        )
 
     def _end(self, char: int) -> Any:
         return self._last if char == _DASH else self._stray(char)

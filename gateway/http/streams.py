@@ -1,11 +1,12 @@
 """A body and its transforms as one stream, for whoever has to read an answer piece by piece before it is sent.
 
-A filter that must wait while it changes a body (it puts other answers into it) cannot be a `Transform`, which answers at
-once. It returns a `Splice` (see `gateway.http.message`): the body so far, with the transforms of the filters before it, becomes a stream that
-the splice reads, and what the splice makes of it is the body that the filters after it see.
+A filter that must wait while it changes a body (it puts other answers into it) cannot be a `Transform`, which answers
+at once. It returns a `Splice` (see `gateway.http.message`): the body so far, with the transforms of the filters before
+it, becomes a stream that the splice reads, and what the splice makes of it is the body that the filters after it see.
 """
 
 import os
+from collections import deque
 
 from gateway.http.message import Body, FileBody, Response, Stream, Transform
 
@@ -56,6 +57,46 @@ class Filtered:
         """Free the source."""
         self.ended = True
         dropped(self.body)
+
+
+class Joined:
+    """Texts and streams one after the other, as they are added."""
+
+    __slots__ = ("items",)
+
+    def __init__(self) -> None:
+        self.items: deque[bytes | Stream] = deque()
+
+    def add(self, item: bytes | Stream) -> None:
+        """Put something at the end."""
+        self.items.append(item)
+
+    async def read(self) -> bytes:
+        """The next bytes of the first that has any; b"" when there is nothing left. What has ended is gone."""
+        items = self.items
+        while items:
+            first = items[0]
+            if not isinstance(first, bytes):
+                data = await first.read()
+                if data:
+                    return data
+                items.popleft()
+                continue
+            text = []
+            while items and isinstance(items[0], bytes):
+                text.append(items[0])
+                items.popleft()
+            whole = b"".join(text)
+            if whole:
+                return whole
+        return b""
+
+    def close(self) -> None:
+        """The reader has left."""
+        for item in self.items:
+            if not isinstance(item, bytes):
+                item.close()
+        self.items.clear()
 
 
 def dropped(body: Body) -> None:

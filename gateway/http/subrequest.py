@@ -1,15 +1,16 @@
 """Subrequests: a request that the server makes of itself on behalf of another one (ngx_http_subrequest).
 
-A subrequest is a `Request` whose `main` is the client's. It begins at nginx's server-rewrite phase (post-read is not run
-again), passes no access check, is "internal", shares the client's headers and the variables that were set, and is a GET
-unless it is told otherwise. Its answer goes through the filters of its location; those that belong to the answer as a
-whole (`add_header`, compression, ranges) stand aside because `request.main is not request`.
+A subrequest is a `Request` whose `main` is the client's. It begins at nginx's server-rewrite phase (post-read is not
+run again), passes no access check, is "internal", shares the client's headers and the variables that were set, and is a
+GET unless it is told otherwise. Its answer goes through the filters of its location; those that belong to the answer as
+a whole (`add_header`, compression, ranges) stand aside because `request.main is not request`.
 
 How to use it:
-- `await answered(made(parent, uri, args, ...))` gives a `Response`: `status`, `fields`, and a `body` (bytes or a stream)
-  that is already filtered. `collected(response, limit)` of `gateway.http.streams` reads it whole; whoever does not read it
-  calls `dropped(response.body)`. `subrequest(...)` is both in one.
-- `Child(made(...))` starts at once, beside the parent, and is a stream: what an answer that is put together of several reads.
+- `await answered(made(parent, uri, args, ...))` gives a `Response`: `status`, `fields`, and a `body` (bytes or a
+  stream) that is already filtered. `collected(response, limit)` of `gateway.http.streams` reads it whole; whoever does
+  not read it calls `dropped(response.body)`. `subrequest(...)` is both in one.
+- `Child(made(...))` starts at once, beside the parent, and is a stream: what an answer that is put together of several
+  answers reads.
 - `background(parent, uri, args)` runs by itself to its end, whatever becomes of the client.
 
 All raise `HttpError` (500) when subrequests are nested too deeply, and `ClientGone` when the client has left or the
@@ -47,24 +48,24 @@ def made(
     headers: RequestHeaders | None = None,
     body: bytes | None = None,
     share_body: bool = True,
-    share_values: bool = True,
+    values: dict[str, bytes | None] | None = None,
     head_only: bool = False,
 ) -> Request:
     """Make a subrequest; nothing runs yet.
 
-    `uri` is decoded and begins with a slash. `headers`: in place of the parent's. `body`: its own request body, in place of
-    the parent's, which it shares otherwise once that was read (`share_body`). `share_values`: variables set by either are
-    seen by both, as in nginx; else it begins with a copy. `head_only`: the answer's body is not wanted.
-    Raises HttpError 500 for more than 50 levels, or too many in all.
+    `uri` is decoded and begins with a slash. `headers`: in place of the parent's. `body`: its own request body, in
+    place of the parent's, which it shares otherwise once that was read (`share_body`). `values`: the set variables it
+    begins with; without, it shares the parent's, and what either sets the other sees. `head_only`: the answer's body
+    is not wanted. Raises HttpError 500 for more than 50 levels, or too many in all.
     """
     main = parent.main
     depth = parent.note(_DEPTH, 0) + 1
     count = main.note(_COUNT, 0) + 1
-    if depth > NESTED:
-        report(parent, log.ERROR, f'subrequests cycle while processing "{uri.decode("utf-8", "surrogateescape")}"')
-        raise HttpError(500)
-    if count > COUNTED:
-        report(parent, log.CRIT, f'request reference counter overflow while processing "{uri.decode("utf-8", "surrogateescape")}"')
+    if depth > NESTED or count > COUNTED:
+        level, what = (
+            (log.ERROR, "subrequests cycle") if depth > NESTED else (log.CRIT, "request reference counter overflow")
+        )
+        report(parent, level, f'{what} while processing "{uri.decode("utf-8", "surrogateescape")}"')
         raise HttpError(500)
     main.keep(_COUNT, count)
     if parent.values is None:
@@ -72,7 +73,7 @@ def made(
     sub = Request(main.peer, method, main.target, uri, args, main.http, headers or parent.headers, time.time())
     sub.main, sub.server, sub.host, sub.line = main, parent.server, parent.host, main.line
     sub.internal, sub.unparsed = True, False
-    sub.values = parent.values if share_values else dict(parent.values)
+    sub.values = parent.values if values is None else values
     sub.notes = {_DEPTH: depth, _PARENT: parent, _HEAD_ONLY: head_only}
     _give_body(sub, parent, body, share_body)
     return sub
@@ -108,9 +109,9 @@ def answered(sub: Request) -> Awaitable[Response]:
 
 async def _answer(sub: Request, outcome: Response | Awaitable[Response]) -> Response:
     while True:
-        response = outcome if outcome.__class__ is Response else await outcome  # type: ignore[misc]
+        response: Any = outcome if outcome.__class__ is Response else await outcome  # type: ignore[misc]
         try:
-            return _rendered(sub, response)  # type: ignore[arg-type]
+            return _rendered(sub, response)
         except HttpError as error:  # a filter refuses the head
             outcome = refuse(sub, error)
 
@@ -228,8 +229,10 @@ class Child:
 
 
 def started(coroutine: Coroutine[Any, Any, None], ended: Any) -> Flow | None:
-    """Step a coroutine that runs beside the request. `ended` is called with its error or None, in this call if it does not
-    wait: then there is no Flow."""
+    """Step a coroutine that runs beside the request; returns what is left of it.
+
+    `ended` is called with its error or None: in this call if the coroutine does not wait.
+    """
     try:
         first = coroutine.send(None)
     except StopIteration:
@@ -269,7 +272,10 @@ class _Detached:
 
 
 def background(parent: Request, uri: bytes, args: bytes = b"", **options: Any) -> None:
-    """Start a subrequest that nobody waits for. It has a copy of the client's request, which may be over before it is."""
+    """Start a subrequest that nobody waits for.
+
+    It has a copy of the client's request, which may be over before it is. `options` are those of `made`.
+    """
     main = _copied(parent.main)
     peer: Any = _Detached(main.peer)
     main.peer, main.main, main.values = peer, main, dict(parent.values or ())
@@ -302,7 +308,7 @@ def _copied(request: Request) -> Request:
 
 
 def target_of(text: bytes) -> tuple[bytes, bytes] | None:
-    """Path, unescaped, and arguments of a URI out of a page or a header; None for an unsafe one (ngx_http_parse_unsafe_uri)."""
+    """Path, unescaped, and arguments of a URI out of a page; None for an unsafe one (ngx_http_parse_unsafe_uri)."""
     path, _, args = text.partition(b"?")
     if not path or _unsafe(path):
         return None

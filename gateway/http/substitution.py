@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable
 
 from gateway.config.schema import Place, Text
-from gateway.http.escape import escape_args
 from gateway.http.message import Getter, Request
+from gateway.http.plan import Variable
 from gateway.http.text import split
-from gateway.module import Variable
+from gateway.http.uri import escape_args
 
 _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
 _QUERY = re.compile(rb"\?|%3[Ff]")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from gateway.config.args import encode
 from gateway.config.schema import ConfigError, Place
 from gateway.http.message import Getter, Request
-from gateway.module import Variable
+from gateway.http.plan import Variable
 
 _NAME = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 Lookup = Callable[[str, Place | None], Variable]
@@ -36,7 +36,7 @@ class Template:
 
     def __call__(self, request: Request) -> bytes:
         """The text for this request; a variable that is not found is empty."""
-        return b"".join([part if part.__class__ is bytes else (part(request) or b"") for part in self.parts])  # type: ignore[operator,misc]
+        return b"".join([part if part.__class__ is bytes else (part(request) or b"") for part in self.parts])  # type: ignore[operator]
 
 
 class Single:

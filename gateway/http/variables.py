@@ -6,15 +6,17 @@ Source: https://nginx.org/en/docs/http/ngx_http_core_module.html#variables.
 import os
 import socket
 import time
+from binascii import a2b_base64
 from collections.abc import Callable, Mapping
 
 from gateway import VERSION, log
 from gateway.config.args import bytes_of
 from gateway.http.message import Request
+from gateway.http.plan import Variable
 from gateway.http.report import report
-from gateway.module import Variable
 
-_HEX = frozenset(b"0123456789abcdefABCDEF")
+_HOSTNAME = socket.gethostname().lower().encode()
+_PROTOCOLS = {10: b"HTTP/1.0", 11: b"HTTP/1.1", 20: b"HTTP/2.0"}
 
 
 def capture(index: int) -> Variable:
@@ -53,7 +55,10 @@ def _content_length(request: Request) -> bytes | None:
 
 
 def _protocol(request: Request) -> bytes | None:
-    return {9: b"HTTP/0.9", 10: b"HTTP/1.0", 11: b"HTTP/1.1", 20: b"HTTP/2.0"}[request.http]
+    main = request.main
+    if not main.method:  # of a request line that was refused nothing is known, but that it had some version
+        return b"" if main.error_status == 505 else None
+    return _PROTOCOLS.get(main.http)
 
 
 def _request_body(request: Request) -> bytes | None:
@@ -62,14 +67,17 @@ def _request_body(request: Request) -> bytes | None:
     return data if isinstance(data, bytes) else None
 
 
-def _remote_user(request: Request) -> bytes | None:
-    from base64 import b64decode
+def _request_body_file(request: Request) -> bytes | None:
+    body = request.main.body
+    return os.fsencode(body.path) if body is not None and body.path else None
 
+
+def _remote_user(request: Request) -> bytes | None:
     value = request.headers.get(b"authorization")
     if value is None or value[:6].lower() != b"basic ":
         return None
     try:
-        user, colon, _password = b64decode(value[6:].strip(b" ")).partition(b":")
+        user, colon, _password = a2b_base64(value[6:].strip(b" ")).partition(b":")
     except ValueError:
         return None
     return user if colon else None
@@ -121,10 +129,10 @@ CORE: Mapping[str, Variable] = {
     "args": Variable(lambda request: request.args, _set_args),
     "query_string": Variable(lambda request: request.args),
     "is_args": Variable(_is_args),
-    "uri": Variable(lambda request: request.uri),
-    "document_uri": Variable(lambda request: request.uri),
-    "request_uri": Variable(lambda request: request.main.target),
-    "request_method": Variable(lambda request: request.main.method),
+    "uri": Variable(lambda request: request.uri or None),
+    "document_uri": Variable(lambda request: request.uri or None),
+    "request_uri": Variable(lambda request: request.main.target or None),
+    "request_method": Variable(lambda request: request.main.method or None),
     "request": Variable(lambda request: request.main.line),
     "request_filename": Variable(_filename),
     "document_root": Variable(_document_root),
@@ -138,16 +146,16 @@ CORE: Mapping[str, Variable] = {
     "server_protocol": Variable(_protocol),
     "remote_addr": Variable(lambda request: request.main.peer.client),
     "binary_remote_addr": Variable(_binary_address),
-    "remote_port": Variable(lambda request: b"%d" % request.main.peer.client_port),
+    "remote_port": Variable(lambda request: b"%d" % port if (port := request.main.peer.client_port) else b""),
     "remote_user": Variable(_remote_user),
     "content_length": Variable(_content_length),
     "content_type": Variable(lambda request: request.headers.get(b"content-type")),
     "request_body": Variable(_request_body),
-    "request_body_file": Variable(lambda request: None),
+    "request_body_file": Variable(_request_body_file),
     "request_completion": Variable(_completion),
     "request_id": Variable(_request_id),
     "limit_rate": Variable(_limit_rate, _set_limit_rate),
-    "hostname": Variable(lambda request, name=socket.gethostname().lower().encode(): name),  # type: ignore[misc]
+    "hostname": Variable(lambda request: _HOSTNAME),
     "nginx_version": Variable(lambda request: VERSION.encode()),
     "pid": Variable(lambda request: b"%d" % os.getpid()),
     "msec": Variable(lambda request: b"%.3f" % time.time()),
@@ -200,6 +208,8 @@ def _sent_modified(request: Request) -> bytes | None:
 
 
 def _sent_connection(request: Request) -> bytes | None:
+    if request.main.response is not None and request.main.response.status == 101:
+        return b"upgrade"
     return b"keep-alive" if request.main.keepalive else b"close"
 
 
@@ -218,7 +228,7 @@ _SENT: Mapping[bytes, Callable[[Request], bytes | None]] = {
 
 
 def argument(args: bytes, name: bytes) -> bytes | None:
-    """The raw value of the first query argument with this name, case-insensitively, as nginx finds it (ngx_http_arg)."""
+    """The raw value of the first query argument with this name (lower case: nginx's ngx_http_arg minds none)."""
     for pair in args.split(b"&"):
         key, equals, value = pair.partition(b"=")
         if equals and key.lower() == name:

@@ -71,7 +71,7 @@ class RequestLine:
 
 
 class Head:
-    """A request's head: `end` is the offset after it, `uri` decoded and normalised, `host` in lower case without port."""
+    """A request's head: `end` is the offset after it, `uri` decoded and normalised, `host` lower case without port."""
 
     __slots__ = (
         "args",
@@ -218,7 +218,7 @@ class RequestParser:
         if not _METHOD.fullmatch(method) or (not space and len(method) > 64):
             raise RequestError(400, f"client sent invalid method {_READING_LINE}", data[start:].rstrip(b"\r"))
         if len(data) - start >= max(self.policy.header_buffer, self.policy.large_size):
-            raise RequestError(414, "client sent too long URI", data[start:])
+            raise RequestError(414, "client sent too long URI", data[start : start + self._fits])
 
     def _check_room(self, data: bytes, start: int, eol: int, after: int, line: RequestLine) -> None:
         """Pack the lines into buffers as nginx does: one small, then large ones; no line is split.
@@ -232,7 +232,7 @@ class RequestParser:
         room, used, at = policy.header_buffer - (eol + 1 - start), 0, eol + 1
         if room < 0:
             if eol + 1 - start > policy.large_size or not policy.large_number:
-                raise RequestError(414, "client sent too long URI", line.line)
+                raise RequestError(414, "client sent too long URI", data[start : start + self._fits])
             room, used = policy.large_size - (eol + 1 - start), 1
         while at < stop:
             end = data.find(b"\n", at, stop)
@@ -272,8 +272,9 @@ class ParserByHost:
         return head if parser is self._first else parser.parse(data, start)
 
     def _of(self, host: bytes) -> RequestParser:
-        # the first buffer was there before the host was known
-        policy = replace(self._choose(host), header_buffer=self._first.policy.header_buffer)
+        # the request line, and the buffer it came in, were there before the host was known
+        first = self._first.policy
+        policy = replace(self._choose(host), header_buffer=first.header_buffer, merge_slashes=first.merge_slashes)
         parser = self._others.get(policy)
         if parser is None:
             parser = self._others[policy] = RequestParser(policy)

@@ -35,7 +35,7 @@ SINGLE = frozenset(
 class ResponseHead:
     """An upstream's head, immutable and shared by answers with the same bytes.
 
-    `line` is the status line from the code on ("200 OK"). `forms` keeps what others derive from it, by keys of their own.
+    `line` is the status line from the code on ("200 OK"). `forms` keeps what others derive, by keys of their own.
     """
 
     __slots__ = (

@@ -7,6 +7,7 @@ from typing import Any
 
 from gateway import log
 from gateway.config.args import encode
+from gateway.http.access import Admitted
 from gateway.http.compression import WISH, Wish
 from gateway.http.message import ClientGone, Filter, Handler, HttpError, Logger, Outcome, Request, Response, Transform
 from gateway.lua import bridge, messages, schedule
@@ -53,6 +54,27 @@ def script(site: LuaSite, local: Local, code: Code, phase: int) -> Handler:
         return schedule.begin(run, schedule.loaded(run, code.of(request), phase), phase)
 
     return run_script
+
+
+def admitting(check: Handler) -> Handler:
+    """access_by_lua under `satisfy any`: a script that ends well admits the request, ngx.DECLINED abstains."""
+
+    def access(request: Request) -> Any:
+        outcome: Any = check(request)
+        return _later(request, outcome) if outcome.__class__ is CoroutineType else _verdict(request, outcome)
+
+    async def _later(request: Request, pending: Any) -> Outcome:
+        return _verdict(request, await pending)
+
+    return access
+
+
+def _verdict(request: Request, outcome: Outcome) -> Outcome:
+    run: Run = request.note(NOTE)
+    if outcome is None and run.exit_code != schedule.DECLINED:
+        raise Admitted
+    run.exit_code = None
+    return outcome
 
 
 async def _with_body(run: Run, code: Code, phase: int) -> Outcome:

@@ -147,10 +147,14 @@ local function sections(reason, entry)
     return text .. "\ncoroutine " .. count .. ":" .. frames(entry)
 end
 
+-- A traceback without the kernel's own frames at its end.
+local function trimmed(text)
+    local own = find(text, "\n\t[C]: in function 'raw_xpcall'", 1, true)
+    return own and sub(text, 1, own - 1) or text
+end
+
 local function described(raised)
-    local text = frames(nil)
-    local own = find(text, "\n\t[C]: in function 'raw_xpcall'", 1, true) -- where the kernel's frames begin
-    return reason_of(raised) .. "\nstack traceback:" .. (own and sub(text, 1, own - 1) or text)
+    return reason_of(raised) .. "\nstack traceback:" .. trimmed(frames(nil))
 end
 
 -- Entering a script.
@@ -277,7 +281,7 @@ function kernel.wait(...)
 end
 
 local private = {
-    TAG = TAG, now = now, PHASES = PHASES, PHASE_NAMES = PHASE_NAMES, wait = kernel.wait,
+    TAG = TAG, now = now, trimmed = trimmed, PHASES = PHASES, PHASE_NAMES = PHASE_NAMES, wait = kernel.wait,
     EXIT = EXIT, EXEC = EXEC, JUMP = JUMP, SLEEP = SLEEP, BODY = BODY, FLUSH = FLUSH,
 }
 

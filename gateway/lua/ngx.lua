@@ -306,7 +306,7 @@ function private.guard_globals()
                 warned[name] = true
                 write(5, "[lua] _G write guard:12: __newindex(): writing a global Lua variable ('" .. name
                     .. "') which may lead to race conditions between concurrent requests, so prefer the use of 'local' variables"
-                    .. debug.traceback("", 2))
+                    .. private.trimmed(debug.traceback("", 2)))
             end
         end,
     })

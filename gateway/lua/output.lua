@@ -143,10 +143,6 @@ function ngx.exit(status)
     if now.phase == private.PHASES.header_filter then
         return host.exit_filter(status)
     end
-    local reason = host.can_exit(status)
-    if reason then
-        error(reason, 2)
-    end
     return wait(private.EXIT, status)
 end
 

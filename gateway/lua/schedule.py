@@ -17,6 +17,7 @@ from gateway.lua.messages import LuaLoadError
 from gateway.lua.runtime import reason
 
 EXIT, EXEC, JUMP, ERROR, SLEEP, BODY, FLUSH, TURN = 1, 2, 3, 4, 11, 12, 13, 14
+DECLINED = -5  # ngx.DECLINED: this phase has no opinion
 _LAST_FINAL = 4
 _CLOSE = 444
 _UNSEEN = (408, 499, 444)  # statuses that end a connection without an answer
@@ -30,6 +31,8 @@ def begin(run: Run, number: int, phase: int) -> Any:
     if vm.finished:
         vm.forget()
     run.phase, run.response = phase, run.draft
+    if phase == CONTENT:
+        run.request.response = run.draft  # $sent_http_… can be read from now on
     bridge.current = run
     try:
         op = vm.start(number, run.number, phase)
@@ -141,7 +144,8 @@ def _executed(uri: bytes, args: bytes | None) -> Redirect:
 
 def _exited(run: Run, status: int, phase: int) -> Outcome:
     if status < 0:
-        if status == -5 and phase != CONTENT:
+        if status == DECLINED and phase != CONTENT:
+            run.exit_code = DECLINED
             return None
         raise HttpError(_CLOSE)
     if status == 0:
@@ -185,7 +189,7 @@ def decide(run: Run) -> None:
     """The head is decided: what scripts left open gets its default."""
     run.sent = True
     draft, request = run.draft, run.request
-    request.response = draft  # $sent_http_… can be read from now on
+    request.response = draft
     draft.status = draft.status or 200
     if not run.typed and draft.content_type is None and run.local.use_default_type and draft.status != 304:
         draft.content_type = run.local.mime(request.uri)

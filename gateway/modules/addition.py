@@ -15,10 +15,18 @@ from gateway.module import Build, Module
 class Addition:
     """What is added to which types."""
 
-    add_before_body: str = directive(ANYWHERE, string("uri"), "", "The answer of this URI comes before the page.", default_text="-")
-    add_after_body: str = directive(ANYWHERE, string("uri"), "", "The answer of this URI comes after the page.", default_text="-")
+    add_before_body: str = directive(
+        ANYWHERE, string("uri"), "", "The answer of this URI comes before the page.", default_text="-"
+    )
+    add_after_body: str = directive(
+        ANYWHERE, string("uri"), "", "The answer of this URI comes after the page.", default_text="-"
+    )
     addition_types: frozenset[bytes] = directive(
-        ANYWHERE, mime_types(), frozenset((b"text/html",)), "Types of pages that are added to.", default_text="text/html"
+        ANYWHERE,
+        mime_types(),
+        frozenset((b"text/html",)),
+        "Types of pages that are added to.",
+        default_text="text/html",
     )
 
 
@@ -30,6 +38,7 @@ class Between:
     def __init__(self, request: Request, before: bytes, after: bytes) -> None:
         self.request, self.before, self.after = request, before, after
         self.current: Stream | None = None
+        self.page: Stream | None = None
         self.steps: list[bytes | Stream] = []
 
     def splice(self, body: Stream) -> Stream:
@@ -54,9 +63,9 @@ class Between:
     def close(self) -> None:
         """The reader has left."""
         self.steps = []
-        if self.current is not None:
-            self.current.close()
-        self.page.close()
+        for stream in (self.current, self.page):
+            if stream is not None:
+                stream.close()
 
 
 def adding(conf: Addition, _build: Build) -> Filter | None:

@@ -8,6 +8,7 @@ Source: https://nginx.org/en/docs/http/ngx_http_auth_basic_module.html
 """
 
 import os
+import re
 from base64 import b64decode
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from gateway import log
 from gateway.config.args import text
 from gateway.config.schema import ANYWHERE, Arg, In, Text, block, directive
 from gateway.http.access import Admitted
-from gateway.http.message import Handler, HttpError, Outcome, Request
+from gateway.http.message import Handler, HttpError, Request
 from gateway.http.passwords import CryptError, matches, slow
 from gateway.http.report import report
 from gateway.module import Build, Compiled, Module, Phase
@@ -27,6 +28,7 @@ from gateway.module import Build, Compiled, Module, Phase
 KEPT = 1024  # passwords remembered, and password files
 CHECKERS = 2  # threads for slow schemes: a flood of guesses takes no more
 
+_END = re.compile(rb"[:\r]")
 _IN = ANYWHERE | In.LIMIT_EXCEPT
 
 
@@ -35,7 +37,11 @@ class AuthBasic:
     """Basic authentication."""
 
     auth_basic: Text | None = directive(
-        _IN, text("string | off"), None, "Ask for a password; the string is the realm that clients show.", default_text="off"
+        _IN,
+        text("string | off"),
+        None,
+        "Ask for a password; the string is the realm that clients show.",
+        default_text="off",
     )
     auth_basic_user_file: tuple[Text, str] | None = directive(
         _IN,
@@ -55,12 +61,12 @@ class Users:
 
 
 def parsed(data: bytes) -> dict[bytes, bytes]:
-    """Names and stored passwords: the first line for a name counts, a password ends at a colon. As nginx reads them."""
+    """Names and stored passwords: the first line for a name counts; a password ends at a colon or at a carriage return."""
     found: dict[bytes, bytes] = {}
     for line in data.split(b"\n"):
         name, colon, rest = line.partition(b":")
         if colon and name[:1] not in (b"#", b"\r"):
-            found.setdefault(name, rest.partition(b":")[0])
+            found.setdefault(name, _END.split(rest, 1)[0])
     return found
 
 
@@ -150,32 +156,36 @@ def _handler(realm: Compiled, path: Callable[[Request], bytes], checker: Checker
         if given is None:
             report(request, log.INFO, "no user/password was provided for basic authentication")
             raise _refusal(asked)
-        stored = _stored(request, checker, path(request), given[0])
+        name, password = given
+        stored = _stored(request, checker, path(request), name)
         if stored is None:
             raise _refusal(asked)
         try:
-            found = checker.verdict(given[1], stored)
+            found = checker.verdict(password, stored)
         except CryptError as error:
             raise _broken(request, error) from None
-        if isinstance(found, bool):
-            return _settled(request, given[0], asked, found)
-        return settle(request, given[0], asked, found)
-
-    async def settle(request: Request, name: bytes, asked: bytes, found: Awaitable[bool]) -> Outcome:
-        try:
-            right = await found
-        except CryptError as error:
-            raise _broken(request, error) from None
-        return _settled(request, name, asked, right)
-
-    def _settled(request: Request, name: bytes, asked: bytes, right: bool) -> None:
-        if not right:
-            report(request, log.ERROR, f'user "{_text(name)}": password mismatch')
-            raise _refusal(asked)
-        if sole:
-            raise Admitted
+        if not isinstance(found, bool):
+            return _settle(request, name, asked, found, sole=sole)
+        _settled(request, name, asked, found, sole=sole)
+        return None
 
     return auth_basic
+
+
+async def _settle(request: Request, name: bytes, realm: bytes, found: Awaitable[bool], *, sole: bool) -> None:
+    try:
+        right = await found
+    except CryptError as error:
+        raise _broken(request, error) from None
+    _settled(request, name, realm, right, sole=sole)
+
+
+def _settled(request: Request, name: bytes, realm: bytes, right: bool, *, sole: bool) -> None:
+    if not right:
+        report(request, log.ERROR, f'user "{_text(name)}": password mismatch')
+        raise _refusal(realm)
+    if sole:
+        raise Admitted
 
 
 def _stored(request: Request, checker: Checker, path: bytes, name: bytes) -> bytes | None:

@@ -87,6 +87,4 @@ def _challenge_of_upstream(sub: Request) -> Fields:
     return _challenge(last.head.items()) if last is not None and last.head is not None else []
 
 
-module = Module(
-    name="auth_request", conf=AuthRequest, define=defining, handlers={Phase.ACCESS: asking}
-)
+module = Module(name="auth_request", conf=AuthRequest, define=defining, handlers={Phase.ACCESS: asking})

@@ -1,6 +1,5 @@
 """List a folder for a URI that ends in a slash (ngx_http_autoindex_module)."""
 
-import json
 import os
 import re
 import time
@@ -12,6 +11,7 @@ from gateway.config.args import choice, flag
 from gateway.config.schema import ANYWHERE, block, directive
 from gateway.http.dates import http_date
 from gateway.http.escape import escape_component, escape_html
+from gateway.http.logline import ESCAPES
 from gateway.http.message import Handler, HttpError, Outcome, Request, Response
 from gateway.http.report import report
 from gateway.http.variables import argument
@@ -29,7 +29,9 @@ class Autoindex:
     autoindex: bool = directive(ANYWHERE, flag(), False, "List folders that have no index file.")
     autoindex_format: str = directive(ANYWHERE, choice("html", "xml", "json", "jsonp"), "html", "Form of the listing.")
     autoindex_localtime: bool = directive(ANYWHERE, flag(), False, "Show local times instead of UTC (HTML only).")
-    autoindex_exact_size: bool = directive(ANYWHERE, flag(), True, "Show sizes in bytes instead of K, M, G (HTML only).")
+    autoindex_exact_size: bool = directive(
+        ANYWHERE, flag(), True, "Show sizes in bytes instead of K, M, G (HTML only)."
+    )
 
 
 @dataclass(slots=True)
@@ -95,7 +97,9 @@ def listing(conf: Autoindex, _build: Build) -> Handler | None:
 def _read(request: Request, folder: bytes) -> list[Entry]:
     try:
         with os.scandir(folder) as found:
-            entries = [entry for item in found if not item.name.startswith(b".") and (entry := _entry(item)) is not None]
+            entries = [
+                entry for item in found if not item.name.startswith(b".") and (entry := _entry(item)) is not None
+            ]
     except OSError as error:
         missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
         denied = isinstance(error, PermissionError)
@@ -119,7 +123,8 @@ def _entry(item: "os.DirEntry[bytes]") -> Entry | None:
 def _html(uri: bytes, entries: list[Entry], conf: Autoindex, coding: str) -> bytes:
     title = escape_html(uri)
     lines = [
-        b"<html>\r\n<head><title>Index of %b</title></head>\r\n<body>\r\n<h1>Index of %b</h1><hr><pre>" % (title, title),
+        b"<html>\r\n<head><title>Index of %b</title></head>\r\n<body>\r\n<h1>Index of %b</h1><hr><pre>"
+        % (title, title),
         b'<a href="../">../</a>\r\n',
     ]
     lines += [_html_line(entry, conf, coding) for entry in entries]
@@ -138,7 +143,13 @@ def _html_line(entry: Entry, conf: Autoindex, coding: str) -> bytes:
         tail = slash if room else b""
         shown, padding = escape_html(entry.name) + tail + b"</a>", b" " * (room - len(tail))
     moment = time.localtime(entry.mtime) if conf.autoindex_localtime else time.gmtime(entry.mtime)
-    date = b"%02d-%b-%d %02d:%02d " % (moment.tm_mday, _MONTHS[moment.tm_mon - 1].encode(), moment.tm_year, moment.tm_hour, moment.tm_min)
+    date = b"%02d-%b-%d %02d:%02d " % (
+        moment.tm_mday,
+        _MONTHS[moment.tm_mon - 1].encode(),
+        moment.tm_year,
+        moment.tm_hour,
+        moment.tm_min,
+    )
     head = b'<a href="%b%b%b">' % (dot, escape_component(entry.name), slash)
     return head + shown + padding + b" " + date + _size(entry, exact=conf.autoindex_exact_size) + b"\r\n"
 
@@ -161,9 +172,11 @@ def _kind(entry: Entry) -> bytes:
 def _json(entries: list[Entry]) -> bytes:
     items = []
     for entry in entries:
-        name = json.dumps(entry.name.decode("latin-1"), ensure_ascii=False)[1:-1].encode("latin-1")
+        name = ESCAPES["json"][0](entry.name)
         size = b', "size":%d' % entry.size if entry.file else b""
-        items.append(b'{ "name":"%b", "type":"%b", "mtime":"%b"%b }' % (name, _kind(entry), http_date(entry.mtime), size))
+        items.append(
+            b'{ "name":"%b", "type":"%b", "mtime":"%b"%b }' % (name, _kind(entry), http_date(entry.mtime), size)
+        )
     return b"[\r\n" + b",\r\n".join(items) + b"\r\n]" if items else b"[\r\n]"
 
 

@@ -26,7 +26,9 @@ class Table:
 def _map(statement: Statement) -> Table:
     source, target = (encode(word.lower()) for word in statement.args)
     if source == target:
-        raise ConfigError(f'"charset_map" between the same charsets "{statement.args[0]}" and "{statement.args[1]}"', statement.place)
+        raise ConfigError(
+            f'"charset_map" between the same charsets "{statement.args[0]}" and "{statement.args[1]}"', statement.place
+        )
     if source == _UTF8:
         raise ConfigError('"charset_map" from utf-8: name utf-8 as the second charset', statement.place)
     pairs = []
@@ -34,7 +36,10 @@ def _map(statement: Statement) -> Table:
         if len(entry.args) != 1:
             raise ConfigError("invalid parameters number", entry.place)
         try:
-            code, text = int(entry.name, 16), bytes.fromhex(entry.args[0].zfill(len(entry.args[0]) + len(entry.args[0]) % 2))
+            code, text = (
+                int(entry.name, 16),
+                bytes.fromhex(entry.args[0].zfill(len(entry.args[0]) + len(entry.args[0]) % 2)),
+            )
         except ValueError:
             raise ConfigError(f'invalid value "{entry.name}"', entry.place) from None
         if code > 255 or (len(text) != 1 and target != _UTF8):
@@ -48,15 +53,28 @@ class Charset:
     """Which charset text is in, and which it is sent in."""
 
     charset: Text = directive(
-        IN_IF, Arg("charset | off", 1, 1, lambda s: Text(s.args[0], s.place)), Text("off"), "Charset added to Content-Type.", default_text="off"
+        IN_IF,
+        Arg("charset | off", 1, 1, lambda s: Text(s.args[0], s.place)),
+        Text("off"),
+        "Charset added to Content-Type.",
+        default_text="off",
     )
-    source_charset: str = directive(IN_IF, string(), "", "Charset of the files, where it differs from `charset`.", default_text="-")
+    source_charset: str = directive(
+        IN_IF, string(), "", "Charset of the files, where it differs from `charset`.", default_text="-"
+    )
     override_charset: bool = directive(IN_IF, flag(), False, "Replace the charset that an upstream named.")
     charset_types: frozenset[bytes] = directive(
-        ANYWHERE, mime_types(), _DEFAULT, "Types that get a charset.", default_text="text/html text/xml text/plain text/vnd.wap.wml application/javascript application/rss+xml"
+        ANYWHERE,
+        mime_types(),
+        _DEFAULT,
+        "Types that get a charset.",
+        default_text="text/html text/xml text/plain text/vnd.wap.wml application/javascript application/rss+xml",
     )
     charset_map: tuple[Table, ...] = many(
-        In.HTTP, Arg("charset1 charset2 { ... }", 2, 2, _map, block=True), "A recoding table, used in both directions.", merge=Merge.INHERIT
+        In.HTTP,
+        Arg("charset1 charset2 { ... }", 2, 2, _map, block=True),
+        "A recoding table, used in both directions.",
+        merge=Merge.INHERIT,
     )
 
 
@@ -146,7 +164,9 @@ def naming(conf: Charset, build: Build) -> Filter | None:
     return charset
 
 
-def _recoding(tables: dict[tuple[bytes, bytes], Table], source: bytes, target: bytes, response: Response) -> Transform | None:
+def _recoding(
+    tables: dict[tuple[bytes, bytes], Table], source: bytes, target: bytes, response: Response
+) -> Transform | None:
     if not source or source == target:
         return None
     table, back = tables.get((source, target)), tables.get((target, source))

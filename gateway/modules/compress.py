@@ -86,6 +86,8 @@ def _accepted(accepted: codings.Accepts, offers: Iterable[Offer], content_type: 
 def compressing(conf: Compression, build: Build) -> Filter | None:
     """The level's filter, None if nothing is offered and no script may wish for anything."""
     offers, learn = offered(build), wishes(build)
+    for offer in offers:
+        codings.ready(offer.coding)
     usual = _usual(conf, build, offers) if offers else None
     return usual if learn is None else _wished(conf, build, learn, usual)
 

@@ -59,7 +59,7 @@ def decoding(conf: Gunzip, build: Build) -> Filter | None:
             return None
         response.vary |= vary
         accepted = codings.accepts(request.headers.get(b"accept-encoding")).quality("gzip")
-        if accepted and admits(request, response):
+        if accepted and request.main is request and admits(request, response):  # nginx decodes what subrequests get
             return None
         response.remove(b"content-encoding")
         changed(response)

@@ -14,6 +14,7 @@ _SAFE = frozenset({200, 201, 204, 206, 301, 302, 303, 304, 307, 308})  # other a
 _EPOCH = b"Thu, 01 Jan 1970 00:00:01 GMT"
 _MAX = b"Thu, 31 Dec 2037 23:55:55 GMT"
 _DAY = 86400
+_NAMES = {b"expires": b"Expires", b"cache-control": b"Cache-Control"}
 IN_IF = ANYWHERE | In.IF_LOCATION
 
 
@@ -80,15 +81,27 @@ class Headers:
     """What is added to answers."""
 
     expires: tuple[bool, str, Place] | None = directive(
-        IN_IF, Arg("[modified] time | epoch | max | off", 1, 2, _expires), None, "Set Expires and Cache-Control.", default_text="off"
+        IN_IF,
+        Arg("[modified] time | epoch | max | off", 1, 2, _expires),
+        None,
+        "Set Expires and Cache-Control.",
+        default_text="off",
     )
-    add_header: tuple[Added, ...] = many(IN_IF, _ADDED, "Add a header to answers 200, 201, 204, 206, 301-304, 307, 308, or to all.")
+    add_header: tuple[Added, ...] = many(
+        IN_IF, _ADDED, "Add a header to answers 200, 201, 204, 206, 301-304, 307, 308, or to all."
+    )
     add_trailer: tuple[Added, ...] = many(IN_IF, _ADDED, "Add a field after a chunked body.")
     add_header_inherit: str = directive(
-        ANYWHERE, choice("on", "off", "merge"), "on", "Whether headers of outer levels are inherited, dropped, or added to."
+        ANYWHERE,
+        choice("on", "off", "merge"),
+        "on",
+        "Whether headers of outer levels are inherited, dropped, or added to.",
     )
     add_trailer_inherit: str = directive(
-        ANYWHERE, choice("on", "off", "merge"), "on", "Whether trailers of outer levels are inherited, dropped, or added to."
+        ANYWHERE,
+        choice("on", "off", "merge"),
+        "on",
+        "Whether trailers of outer levels are inherited, dropped, or added to.",
     )
 
 
@@ -186,20 +199,15 @@ def _expiring(conf: Headers, build: Build) -> Callable[[Request, Response], None
 
 
 def _set_expires(response: Response, expiry: Expiry) -> None:
-    date, control = _lines(response, expiry)
+    new = dict(zip((b"expires", b"cache-control"), _lines(response, expiry), strict=True))
     fields: Fields = []
-    seen = False
     for name, value in response.fields:
         lower = name.lower()
-        if lower == b"expires" and not seen:
-            fields.append((b"Expires", date))
-            seen = True
-        elif lower not in (b"cache-control", b"expires"):
+        if lower in new:  # the first of the name is changed where it is
+            fields.append((_NAMES[lower], new.pop(lower)))
+        elif lower not in _NAMES:
             fields.append((name, value))
-    if not seen:
-        fields.append((b"Expires", date))
-    fields.append((b"Cache-Control", control))
-    response.fields = fields
+    response.fields = fields + [(_NAMES[lower], value) for lower, value in new.items()]
 
 
 def _lines(response: Response, expiry: Expiry) -> tuple[bytes, bytes]:
@@ -229,7 +237,8 @@ def _next_daily(now: int, seconds: int) -> int:
 
 def constant(conf: Headers, build: Build) -> bool:
     """Whether nothing that is added holds a variable."""
-    texts = [item.value for item in (*conf.add_header, *conf.add_trailer)]
+    own = _inherited(build, "add_header", conf.add_header_inherit)
+    texts = [item.value for item in (*own, *_inherited(build, "add_trailer", conf.add_trailer_inherit))]
     if conf.expires is not None:
         texts.append(Text(conf.expires[1]))
     return all(build.text(text).constant is not None for text in texts)

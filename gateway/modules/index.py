@@ -14,7 +14,9 @@ from gateway.module import Build, Module, Phase
 class Index:
     """Which files stand for a folder."""
 
-    index: tuple[str, ...] = directive(ANYWHERE, strings(1), ("index.html",), "Files tried, in order, for a URI that ends in a slash.")
+    index: tuple[str, ...] = directive(
+        ANYWHERE, strings(1), ("index.html",), "Files tried, in order, for a URI that ends in a slash."
+    )
 
 
 def indexing(conf: Index, build: Build) -> Handler:

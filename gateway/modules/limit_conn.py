@@ -82,7 +82,9 @@ class LimitConn:
         In.HTTP, Arg("key zone=name:size", 2, 2, _zone), "A zone that counts connections by a key."
     )
     limit_conn: tuple[Limit, ...] = many(
-        ANYWHERE, Arg("zone number", 2, 2, _limit), "Serve at most so many connections at a time for each value of the zone's key."
+        ANYWHERE,
+        Arg("zone number", 2, 2, _limit),
+        "Serve at most so many connections at a time for each value of the zone's key.",
     )
     limit_conn_status: int = directive(ANYWHERE, integer(400, 599), 503, "The status of refused requests.")
     limit_conn_log_level: str = directive(

@@ -1,4 +1,4 @@
-"""Limit the rate of requests by a key (`limit_req`; ngx_http_limit_req_module): nginx's leaky bucket, to the millisecond.
+"""Limit the rate of requests by a key (`limit_req`; ngx_http_limit_req_module): nginx's leaky bucket, to the ms.
 
 Rates, excesses and bursts are counted in thousandths of a request, in whole numbers, rounded as nginx rounds: the same
 requests at the same times get the same answers. A state is the time of its last change in milliseconds and the excess.
@@ -25,7 +25,12 @@ LONGEST_KEY = 65535
 
 _STATE = Struct("=qq")
 _NEVER = 1 << 62  # the excess from which on `nodelay` delays
-_STEPS = {"error": "warn", "warn": "notice", "notice": "info", "info": "info"}  # a delay is logged one level below a refusal
+_STEPS = {
+    "error": "warn",
+    "warn": "notice",
+    "notice": "info",
+    "info": "info",
+}  # a delay is logged one level below a refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,9 @@ class LimitReq:
     """Limits of the rate of requests."""
 
     limit_req_zone: tuple[Declared, ...] = many(
-        In.HTTP, Arg("key zone=name:size rate=rate", 3, 3, _zone), "A zone that counts requests by a key, and the rate it allows."
+        In.HTTP,
+        Arg("key zone=name:size rate=rate", 3, 3, _zone),
+        "A zone that counts requests by a key, and the rate it allows.",
     )
     limit_req: tuple[Limit, ...] = many(
         ANYWHERE,
@@ -129,7 +136,10 @@ class LimitReq:
     )
     limit_req_status: int = directive(ANYWHERE, integer(400, 599), 503, "The status of refused requests.")
     limit_req_log_level: str = directive(
-        ANYWHERE, choice("info", "notice", "warn", "error"), "error", "The level at which refusals are logged; delays one below."
+        ANYWHERE,
+        choice("info", "notice", "warn", "error"),
+        "error",
+        "The level at which refusals are logged; delays one below.",
     )
     limit_req_dry_run: bool = directive(ANYWHERE, flag(), False, "Only count and log what would be refused or delayed.")
 
@@ -186,7 +196,9 @@ class Judged:
             if not key:
                 continue
             if len(key) > LONGEST_KEY:
-                report(request, log.ERROR, f'the value of the "{bucket.text}" key is more than 65535 bytes: "{_text(key)}"')
+                report(
+                    request, log.ERROR, f'the value of the "{bucket.text}" key is more than 65535 bytes: "{_text(key)}"'
+                )
                 continue
             self.passed = True
             last = index == len(limits) - 1
@@ -248,7 +260,9 @@ def _handler(conf: LimitReq, limits: tuple[tuple[Limit, Bucket], ...]) -> Handle
             main.assign(STATUS, b"REJECTED" + mark)
             return _refuse(refusal, dry)
         if judged.refused:
-            report(request, level, f'limiting requests{note}, excess: {_count_of(judged.excess)} by zone "{judged.zone}"')
+            report(
+                request, level, f'limiting requests{note}, excess: {_count_of(judged.excess)} by zone "{judged.zone}"'
+            )
             main.assign(STATUS, b"REJECTED" + mark)
             return _refuse(refusal, dry)
         if not judged.waited:

@@ -31,8 +31,13 @@ class Format:
     """A `log_format`."""
 
     name: str
-    text: Text
+    texts: tuple[Text, ...]
     escape: str = "default"
+
+    @property
+    def place(self) -> Place | None:
+        """Where it stands; None for the one that is built in."""
+        return self.texts[0].place
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,7 @@ def _format(statement: Statement) -> Format:
         escape = words.pop(0)[7:]
         if escape not in ESCAPES:
             raise ConfigError(f'unknown log format escaping "{escape}"', statement.place)
-    return Format(name, Text("".join(words), statement.place), escape)
+    return Format(name, tuple(Text(word, statement.place) for word in words or [""]), escape)
 
 
 def _target(statement: Statement) -> Target:
@@ -216,7 +221,7 @@ def _check(conf: Log, _level: object) -> None:
     seen = {"combined"}
     for item in conf.log_format:
         if item.name in seen:
-            raise ConfigError(f'duplicate "log_format" name "{item.name}"', item.text.place)
+            raise ConfigError(f'duplicate "log_format" name "{item.name}"', item.place)
         seen.add(item.name)
     for target in conf.access_log:
         if target.path and target.format not in seen:
@@ -226,7 +231,7 @@ def _check(conf: Log, _level: object) -> None:
 def _prepare(conf: Log, build: Build) -> None:
     """A mistake in a format is one even if no log uses it."""
     for item in conf.log_format:
-        formatting(item.text, item.escape, _lookup(build, item.text.place), b"")
+        formatting(item.texts, item.escape, _lookup(build, item.place), b"")
 
 
 def _lookup(build: Build, place: Place | None) -> Lookup:
@@ -246,7 +251,7 @@ def logging(conf: Log, build: Build) -> Logger | None:
     targets = conf.access_log or _standard(build.prefix)
     if any(not target.path for target in targets):
         return None
-    formats = {item.name: item for item in (Format("combined", Text(COMBINED)), *conf.log_format)}
+    formats = {item.name: item for item in (Format("combined", (Text(COMBINED),)), *conf.log_format)}
     made = []
     for target in targets:
         if not target.path.startswith(SYSLOG):
@@ -266,7 +271,7 @@ def logging(conf: Log, build: Build) -> Logger | None:
 
 def _one(target: Target, wanted: Format, conf: Log, build: Build) -> Logger:
     end = b"" if target.path.startswith(SYSLOG) else b"\n"
-    line = formatting(wanted.text, wanted.escape, _lookup(build, wanted.text.place), end)
+    line = formatting(wanted.texts, wanted.escape, _lookup(build, wanted.place), end)
     sink = _sink(target, conf, build)
     if target.condition is None:
         return lambda request: sink(request, line(request))

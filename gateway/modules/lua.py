@@ -275,6 +275,16 @@ def _scripts(slot: str, phase: int) -> Callable[[Lua, Build], Handler | None]:
     return make
 
 
+def guarding(conf: Lua, build: Build) -> Handler | None:
+    """access_by_lua."""
+    check = _scripts("access_by_lua", _ACCESS)(conf, build)
+    if check is None or build.settings.satisfy != "any":
+        return check
+    from gateway.lua.hooks import admitting
+
+    return admitting(check)
+
+
 def rewriting(conf: Lua, build: Build) -> Handler | None:
     """What is left of set_by_lua, then rewrite_by_lua."""
     script = _scripts("rewrite_by_lua", _REWRITE)(conf, build)
@@ -341,7 +351,7 @@ module = Module(
     prepare=prepare,
     handlers={
         Phase.LATE_REWRITE: rewriting,
-        Phase.ACCESS: _scripts("access_by_lua", _ACCESS),
+        Phase.ACCESS: guarding,
         Phase.CONTENT: _scripts("content_by_lua", _CONTENT_PHASE),
     },
     filter=filtering,

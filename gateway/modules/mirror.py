@@ -1,7 +1,7 @@
 """Send a copy of each request to other locations and ignore what they answer (ngx_http_mirror_module).
 
-The client's answer never waits for a mirror's: nginx holds the connection until its mirrors are done, here they have a copy
-of the request and go on by themselves.
+The client's answer never waits for a mirror's: nginx holds the connection until its mirrors are done, here they have a
+copy of the request and go on by themselves.
 """
 
 from gateway.config.args import encode, flag
@@ -22,9 +22,7 @@ class Mirror:
     mirror: tuple[tuple[str, Statement], ...] = many(
         ANYWHERE, Arg("uri | off", 1, 1, _uri), "Make a background subrequest of every request; its answer is ignored."
     )
-    mirror_request_body: bool = directive(
-        ANYWHERE, flag(), True, "Read the client's body first, and mirror it too."
-    )
+    mirror_request_body: bool = directive(ANYWHERE, flag(), True, "Read the client's body first, and mirror it too.")
 
 
 def judge(_conf: Mirror, level: Level) -> None:

@@ -40,4 +40,6 @@ def picking(conf: RandomIndex, _build: Build) -> Handler | None:
     return random_index
 
 
-module = Module(name="random_index", conf=RandomIndex, handlers={Phase.CONTENT: picking}, steady=lambda _conf, _build: True)
+module = Module(
+    name="random_index", conf=RandomIndex, handlers={Phase.CONTENT: picking}, steady=lambda _conf, _build: True
+)

@@ -31,7 +31,12 @@ def ranging(_conf: Range, build: Build) -> Filter | None:
         if length < 0:
             return None
         parts: list[tuple[int, int]] | None = None
-        if wanted is not None and len(wanted) >= 7 and wanted[:6].lower() == b"bytes=" and _unchanged(request, response):
+        if (
+            wanted is not None
+            and len(wanted) >= 7
+            and wanted[:6].lower() == b"bytes="
+            and _unchanged(request, response)
+        ):
             parts = parse(wanted, length, allowed)
         if parts and len(parts) > 1 and not isinstance(response.body, bytes | FileBody):
             parts = None  # a stream passes once: parts in any order cannot be had of it
@@ -70,7 +75,7 @@ def parse(header: bytes, length: int, allowed: int) -> list[tuple[int, int]] | N
 
     As nginx: more parts than allowed, or parts that add up to more than the whole, get the whole.
     """
-    parts = []
+    parts: list[tuple[int, int]] = []
     total = 0
     for item in header[6:].split(b","):
         bounds = _bounds(item, length)

@@ -237,15 +237,20 @@ def _returning(answer: Answer, build: Build) -> Step:
             raise HttpError(status)
 
         return refuse
-    text = build.text(answer.text if answer.text is not None else "")
+    raw = answer.text.raw if answer.text is not None else ""
+    text, with_status = build.text(answer.text or ""), "{status}" in raw or "$status" in raw
 
     def redirect(request: Request) -> Response:
+        if with_status:
+            request.response = Response(status)
         raise HttpError(status, location=text(request))
 
     def respond(request: Request) -> Response:
         settings = request.location.settings  # those of an `if` that held before
         kind = settings.types.get(extension(request.uri), settings.default_type)
-        return Response(status, text(request), kind.encode())
+        request.response = response = Response(status)
+        response.body, response.content_type = text(request), kind.encode()
+        return response
 
     return redirect if status in REDIRECTS else respond
 

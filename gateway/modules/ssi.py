@@ -1,7 +1,7 @@
 """Server-side includes: pages put together of other answers, variables and conditions (ngx_http_ssi_module).
 
-Source: https://nginx.org/en/docs/http/ngx_http_ssi_module.html. Includes run beside one another, in the order of the page
-they are given out; one that is waited for stops the reading of the page until it has ended.
+Source: https://nginx.org/en/docs/http/ngx_http_ssi_module.html. Includes run beside one another, in the order of the
+page they are given out; one that is waited for stops the reading of the page until it has ended.
 """
 
 import re
@@ -29,7 +29,9 @@ class Ssi:
     ssi: bool = directive(IN_IF, flag(), False, "Process server-side includes.")
     ssi_silent_errors: bool = directive(ANYWHERE, flag(), False, "Show nothing in place of a command that failed.")
     ssi_ignore_recycled_buffers: bool = directive(ANYWHERE, flag(), False, "Keep buffers.", idle=_BUFFERS)
-    ssi_min_file_chunk: int = directive(ANYWHERE, size(), 1024, "Send longer parts by sendfile.", idle=_BUFFERS, default_text="1k")
+    ssi_min_file_chunk: int = directive(
+        ANYWHERE, size(), 1024, "Send longer parts by sendfile.", idle=_BUFFERS, default_text="1k"
+    )
     ssi_value_length: int = directive(ANYWHERE, size(), 255, "Longest value of a parameter, bytes.")
     ssi_types: frozenset[bytes] = directive(
         ANYWHERE, mime_types(), frozenset((b"text/html",)), "Types of answers.", default_text="text/html"
@@ -68,7 +70,7 @@ def including(conf: Ssi, build: Build) -> Filter | None:
         return None
     types, keep = conf.ssi_types, conf.ssi_last_modified
     names = _Names(build, {})
-    around = Surroundings(names.find, conf.ssi_silent_errors, conf.ssi_value_length, build.settings.subrequest_output_buffer_size)
+    around = Surroundings(names.find, conf.ssi_silent_errors, conf.ssi_value_length)
 
     def ssi(request: Request, response: Response) -> Splice | None:
         if response.known_length() == 0 or not has_type(response, types):

@@ -34,7 +34,9 @@ def _pair(statement: Statement) -> Pair:
 class Sub:
     """What is replaced where."""
 
-    sub_filter: tuple[Pair, ...] = many(ANYWHERE, Arg("string replacement", 2, 2, _pair), "Replace a text, whatever its case.")
+    sub_filter: tuple[Pair, ...] = many(
+        ANYWHERE, Arg("string replacement", 2, 2, _pair), "Replace a text, whatever its case."
+    )
     sub_filter_once: bool = directive(ANYWHERE, flag(), True, "Replace each text the first time only.")
     sub_filter_last_modified: bool = directive(ANYWHERE, flag(), False, "Keep Last-Modified, and a weak ETag.")
     sub_filter_types: frozenset[bytes] = directive(

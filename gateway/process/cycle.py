@@ -43,7 +43,7 @@ class Cycle:
 
 def read(options: Options) -> build.Loaded:
     """Read and compile the configuration; nothing is opened. Raises ConfigError."""
-    return build.load(options.file, options.paths, options.extra)
+    return build.load(options.file, options.paths, settings_of.TABLES, options.extra)
 
 
 def judge(loaded: build.Loaded, options: Options) -> Cycle:

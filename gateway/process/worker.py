@@ -51,9 +51,11 @@ class Worker:
 
     def serve(self, sockets: dict[str, socket.socket]) -> None:
         """Accept on the sockets; every worker does, the kernel deals the connections out."""
-        for listen in self.cycle.site.listens:
-            if listen.bound:
-                self.service.serve(listen, sockets[listen.key])
+        bound = [listen for listen in self.cycle.site.listens if listen.bound]
+        # to nginx a listening socket is a connection too, and so is the channel to the master
+        self.service.limit_connections(self.cycle.events.worker_connections, len(bound) + 1)
+        for listen in bound:
+            self.service.serve(listen, sockets[listen.key])
         self.service.start()
 
     def watch(self, signals: dict[signal.Signals, Callable[[], None]]) -> None:
@@ -173,6 +175,10 @@ def drop(user: User) -> None:
         os.setgid(user.gid)
     os.initgroups(user.name, user.gid)
     os.setuid(user.uid)
+    if not os.access(os.__file__, os.R_OK):
+        folder = os.path.dirname(os.__file__)
+        text = f'user "{user.name}" cannot read {folder}: what the configuration needs was imported before, the rest will fail'
+        log.main.write(log.WARN, text + '; install Python where all may read it, or set "user"')
 
 
 def environment(names: tuple[str, ...]) -> None:

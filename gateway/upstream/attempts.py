@@ -29,11 +29,10 @@ def begun(request: Request, group: Group, conduct: Conduct, data: bytes, bodiles
     Its wait is answered when the head has come or the try has failed; `answered` goes on from a failed one.
     """
     peer = group.single
-    if peer is None or not peer.idle or peer.down or (peer.max_conns and peer.conns >= peer.max_conns):
+    if peer is None or not peer.idle or peer.down or peer.max_conns:
         return None
-    link = group.take(peer)
-    if link is None:
-        return None
+    link: Link = peer.idle.pop()
+    del group.kept[link]
     client: Any = request.main.peer
     client.abort_on_eof = not conduct.ignore_client_abort
     started = link.now()
@@ -204,10 +203,12 @@ def _begin(exchange: Exchange, link: Link, data: bytes, body: Body) -> None:
     if isinstance(body, bytes):
         exchange.begin(link, data + body if body else data)
         return
-    exchange.begin(link, data)
     if isinstance(body, RequestBody):
-        exchange.sender = run(_send_stream(exchange, link, body))
+        exchange.begin(link, data + _framed(body, body.ready()))
+        if not body.complete:
+            exchange.sender = run(_send_stream(exchange, link, body))
     else:
+        exchange.begin(link, data)
         body.seek(0)
         exchange.sender = run(_send_file(exchange, link, body))
 
@@ -221,20 +222,26 @@ async def _send_file(exchange: Exchange, link: Link, file: IO[bytes]) -> None:
     exchange.sender = None
 
 
+def _framed(body: RequestBody, block: bytes) -> bytes:
+    """A piece of body as it is sent, with the end of the coding if it is the last."""
+    if body.length >= 0:
+        return block
+    data = b"%x\r\n%b\r\n" % (len(block), block) if block else b""
+    return data + b"0\r\n\r\n" if body.complete else data
+
+
 async def _send_stream(exchange: Exchange, link: Link, body: RequestBody) -> None:
-    chunked = body.length < 0
     try:
-        while block := await body.chunk():
+        while not body.complete:
+            block = await body.chunk()
             if link.closed:
                 return
-            _send(exchange, link, b"%x\r\n%b\r\n" % (len(block), block) if chunked else block)
+            _send(exchange, link, _framed(body, block))
             await link.drain()
     except HttpError as error:
         exchange.sender = None
         exchange.fail(error)
         return
-    if chunked and not link.closed:
-        _send(exchange, link, b"0\r\n\r\n")
     exchange.sender = None
 
 

@@ -4,7 +4,6 @@ Source: https://nginx.org/en/docs/http/ngx_http_upstream_module.html. State is e
 `zone`. Times are seconds of the event loop.
 """
 
-import random
 from binascii import crc32
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -172,6 +171,7 @@ def _ring(peers: Sequence[Peer]) -> list[tuple[int, bytes]]:
 
 def at_random(two: bool) -> Method:
     """`random`, weighted; `random two [least_conn]`: the less busy of two."""
+    import random
 
     def method(peers: Sequence[Peer], _key: bytes, tried: Tried, now: float) -> Peer | None:
         usable = [peer for peer in peers if peer not in tried and peer.usable(now)]

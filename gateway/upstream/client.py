@@ -153,9 +153,11 @@ class Exchange:
         self.peer.conns -= 1
         self.request = None
 
-    def finish(self) -> None:
-        """End the answer here: the client's side of a tunnel is closed."""
+    def finish(self, *, drop: bool = False) -> None:
+        """End the answer here: the client's side of a tunnel is closed. `drop`: nothing that came is to be read."""
         link = self.link
+        if drop:
+            self._pieces.clear()
         self.ended = True
         if link is not None:
             self._conclude(link)

@@ -152,9 +152,9 @@ def redirect_target(value: bytes) -> tuple[bytes, bytes | None]:
     """URI and arguments of an X-Accel-Redirect; b"" for a value that nginx refuses (ngx_http_parse_unsafe_uri)."""
     path, mark, args = value.partition(b"?")
     if b"%" in path:
-        from urllib.parse import unquote_to_bytes
+        from gateway.http.escape import unescape
 
-        path = unquote_to_bytes(path)
+        path = unescape(path)
     unsafe = (
         b"\0" in path or path.startswith(b"?") or b"/../" in path or path.endswith(b"/..") or path.startswith(b"../")
     )
@@ -183,6 +183,9 @@ def outcome(request: Request, exchange: Exchange, answers: AnswerPlan) -> Outcom
     elif exchange.tunnel:
         request.keepalive = False
         response.body, response.length = Tunnel(exchange, request.main.peer), -1
+        if request.headers.get(b"upgrade") is None:  # it was not asked for: nginx sends the head and closes
+            exchange.finish(drop=True)
+            response.body = exchange
     elif exchange.bodiless or status in (204, 304):
         response.length = head.content_length
         exchange.close()

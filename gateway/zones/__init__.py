@@ -61,7 +61,7 @@ def all_of(shared: dict[Any, Any]) -> _Zones:
     zones = shared.get(_Zones)
     if zones is None:
         zones = shared[_Zones] = _Zones()
-    return zones  # type: ignore[no-any-return]
+    return zones
 
 
 def size_of(word: str, place: Place | None) -> tuple[str, int]:
@@ -86,7 +86,8 @@ def declare(shared: dict[Any, Any], zone: Zone, place: Place | None) -> Zone:
         if known.kind != zone.kind:
             said = f'the shared memory zone "{zone.name}" is already declared for a different use'
         elif known.size != zone.size:
-            said = f'the size {zone.size} of shared memory zone "{zone.name}" conflicts with already declared size {known.size}'
+            said = f'the size {zone.size} of shared memory zone "{zone.name}"'
+            said += f" conflicts with already declared size {known.size}"
         else:
             said = f'{zone.kind} "{zone.name}" is already bound to key "{known.key}"'
         raise ConfigError(said, place)

@@ -58,7 +58,9 @@ def prepare(shared: dict[Any, Any], owner: tuple[int, int] | None) -> None:
     room = stat.f_bavail * stat.f_frsize
     direct = sum(file_size(zone.size) for zone in zones.values()) <= room
     if not direct:
-        log.main.write(log.WARN, f'little room in "{_Folder.path}": zones are written more slowly, and may be full early')
+        log.main.write(
+            log.WARN, f'little room in "{_Folder.path}": zones are written more slowly, and may be full early'
+        )
     for zone in zones.values():
         zone.path, zone.direct = os.path.join(_Folder.path, _file(zone)), direct
 
@@ -67,7 +69,9 @@ def _same_key(zone: Zone) -> None:
     old = _Folder.zones.get(_file(zone))
     if old is not None and old.key != zone.key:
         used = zone.kind.removesuffix("_zone") if zone.kind == "limit_req_zone" else zone.kind
-        raise ConfigError(f'{used} "{zone.name}" uses the "{zone.key}" key while previously it used the "{old.key}" key')
+        raise ConfigError(
+            f'{used} "{zone.name}" uses the "{zone.key}" key while previously it used the "{old.key}" key'
+        )
 
 
 def settle(shared: dict[Any, Any]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from gateway import build, log
 from gateway.config.schema import Paths
 from gateway.http.service import Service
+from gateway.process.settings import TABLES
 
 FRAME = """
 error_log logs/error.log info;
@@ -88,7 +89,7 @@ def load(root: Path, server: str, http: str = "") -> build.Loaded:
         (root / folder).mkdir(exist_ok=True)
     conf = root / "conf" / "nginx.conf"
     conf.write_text(FRAME.format(server=server, http=http))
-    return build.load(str(conf), Paths(f"{root}/", f"{root}/conf/"))
+    return build.load(str(conf), Paths(f"{root}/", f"{root}/conf/"), TABLES)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.build import Loaded, load
 from gateway.config.schema import ConfigError, Paths
+from gateway.process.settings import TABLES
 from tests.parity.server import find_nginx
 
 NGINX = find_nginx()
@@ -34,7 +35,7 @@ def compiled(folder: Path, http: str) -> Loaded:
     """Load an http block. Raises ConfigError."""
     file = folder / "main.conf"
     file.write_text(whole(folder, http))
-    return load(str(file), Paths(f"{folder}/", f"{folder}/"))
+    return load(str(file), Paths(f"{folder}/", f"{folder}/"), TABLES)
 
 
 def agrees(folder: Path, http: str) -> None:

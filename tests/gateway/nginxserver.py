@@ -14,7 +14,7 @@ LIMIT = 10.0  # seconds to start or stop
 
 
 def ask(port: int, data: bytes, *, half_close: bool = True) -> bytes:
-    """Send and read to the end; `half_close` says that no more comes, which nginx takes for leaving while it proxies."""
+    """Send and read to the end; `half_close` says that no more comes (nginx, proxying, takes that for leaving)."""
     with socket.create_connection(("127.0.0.1", port), LIMIT) as sock:
         sock.sendall(data)
         if half_close:

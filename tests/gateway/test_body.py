@@ -68,10 +68,29 @@ def test_a_chunked_body_however_it_is_cut(seed: int) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"5\nhello\r\n", b"x\r\n", b"-1\r\n", b"+1\r\nx\r\n", b"0x1\r\nx\r\n", b" 1\r\nx\r\n", b"1\r\nxy\r\n", b"1\r\nx\n", b"\r\n",
-     b"1;a\n\r\nx\r\n", b"1;a\rb\r\nx\r\n", b"1\r\r\nx\r\n", b"1 a\r\nx\r\n", b"ffffffffffffffff\r\n", b"1" + b"0" * 30 + b"\r\n", b"1;" + b"a" * 5000,
-     b"0\r\nX: 1\n\r\n", b"0\r\n\n", b"0\r\nX: \x00\r\n\r\n", b"0\r\n" + b"X: 1\r\n" * 9000],
-)  # fmt: skip
+    [
+        b"5\nhello\r\n",
+        b"x\r\n",
+        b"-1\r\n",
+        b"+1\r\nx\r\n",
+        b"0x1\r\nx\r\n",
+        b" 1\r\nx\r\n",
+        b"1\r\nxy\r\n",
+        b"1\r\nx\n",
+        b"\r\n",
+        b"1;a\n\r\nx\r\n",
+        b"1;a\rb\r\nx\r\n",
+        b"1\r\r\nx\r\n",
+        b"1 a\r\nx\r\n",
+        b"ffffffffffffffff\r\n",
+        b"1" + b"0" * 30 + b"\r\n",
+        b"1;" + b"a" * 5000,
+        b"0\r\nX: 1\n\r\n",
+        b"0\r\n\n",
+        b"0\r\nX: \x00\r\n\r\n",
+        b"0\r\n" + b"X: 1\r\n" * 9000,
+    ],
+)
 def test_broken_chunks_are_refused(data: bytes) -> None:
     with pytest.raises(ChunkError):
         ChunkedDecoder().feed(data)
@@ -165,3 +184,15 @@ def test_the_end_of_a_stream_is_an_empty_piece() -> None:
     body = RequestBody(3)
     body.feed(b"abc")
     assert Reader(body.chunk()).result == b"abc" and Reader(body.chunk()).result == b""
+
+
+@pytest.mark.parametrize("kept", ["clean", "on"])
+def test_every_body_may_be_saved(tmp_path: Path, kept: str) -> None:
+    body = RequestBody(5)
+    body.temp_path, body.in_file = str(tmp_path), kept
+    reader = Reader(body.read())
+    body.feed(b"small")
+    body.wake()
+    assert reader.result == b"small" and Path(body.path).read_bytes() == b"small" and Path(body.path).parent == tmp_path
+    body.close()
+    assert Path(body.path).exists() == (kept == "on")

@@ -82,7 +82,8 @@ def test_a_site_without_it_never_imports_it(tmp_path: Path) -> None:
     (tmp_path / "main.conf").write_text("events { } http { server { listen 127.0.0.1:9; gzip on; } }")
     script = (
         "import sys; from gateway.build import load; from gateway.config.schema import Paths\n"
-        f"load('{tmp_path}/main.conf', Paths('{tmp_path}/', '{tmp_path}/')); print('brotli' in sys.modules)"
+        "from gateway.process.settings import TABLES\n"
+        f"load('{tmp_path}/main.conf', Paths('{tmp_path}/', '{tmp_path}/'), TABLES); print('brotli' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout == "False\n", done.stderr

@@ -42,6 +42,10 @@ LOCATIONS = """
         }
         content_by_lua 'ngx.print("in")';
     }
+    location /satisfied { satisfy any; deny all;
+        access_by_lua 'if ngx.var.arg_code then ngx.exit(tonumber(ngx.var.arg_code)) end';
+        content_by_lua 'ngx.print("in")';
+    }
     location /static/ {
         access_by_lua 'ngx.header["X-Access"] = "seen"';
         header_filter_by_lua_block {
@@ -125,6 +129,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         ("/waits", 200, "a\nb\n"),
         ("/waits-first", 200, "c\n"),
         ("/access?user=me", 200, "in"),
+        ("/satisfied", 200, "in"),
+        ("/satisfied?code=0", 200, "in"),
         ("/static/page.txt", 200, "a page"),
         ("/early", 200, "from rewrite\n"),
         ("/set?n=3", 200, "6! 8"),
@@ -149,6 +155,8 @@ def test_answers(server: Server, target: str, status: int, body: str) -> None:
 @pytest.mark.parametrize(
     ("target", "status", "logged"),
     [
+        ("/satisfied?code=403", 403, "access forbidden by rule"),
+        ("/satisfied?code=-5", 403, "access forbidden by rule"),
         ("/error", 500, "lua entry thread aborted: runtime error: content_by_lua(nginx.conf:"),
         ("/syntax", 500, "failed to load inlined Lua code: content_by_lua(nginx.conf:"),
         ("/file?name=none", 404, "none.lua: No such file or directory"),

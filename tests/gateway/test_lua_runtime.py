@@ -67,7 +67,6 @@ CALLS: dict[str, tuple[object, ...]] = {
     "send_headers": (),
     "flush": (),
     "eof": (),
-    "can_exit": (403,),
     "exit_filter": (403,),
     "digest": (1, b"x"),
     "hmac_sha1": (b"k", b"x"),

@@ -254,7 +254,10 @@ def test_bodies_that_break_off_close_the_client_s_connection(gateway: Start, ser
             data = b""
             while piece := sock.recv(65536):
                 data += piece
-            assert b" 200 OK" in data and b"abc" in data and not data.endswith(b"0\r\n\r\n"), path
+            if path == "/chunk":
+                assert data == b""  # the fault came with the head: as in nginx nothing has been sent yet
+            else:
+                assert b" 200 OK" in data and b"abc" in data and not data.endswith(b"0\r\n\r\n"), path
     assert "upstream prematurely closed connection while reading upstream" in running.log("error.log")
 
 
@@ -320,30 +323,6 @@ def test_a_chunked_body_is_counted_or_passed_on_as_it_comes(gateway: Start, serv
             sock.sendall(b"\nabc\r\n0\r\n\r\n")
             assert read_to(sock, b"ok").startswith(b"HTTP/1.1 200 OK")
     assert got == [(b"Content-Length: 3", b"abc"), (b"Transfer-Encoding: chunked", b"3\r\nabc\r\n0\r\n\r\n")]
-
-
-def test_upgrade(gateway: Start, serving: Any) -> None:
-    def upgrade(call: Call) -> None:
-        call.head()
-        call.send(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: test\r\nConnection: upgrade\r\n\r\nhello ")
-        while data := call.body(4):
-            call.send(data.upper())
-
-    server = serving(upgrade)
-    running = gateway(
-        "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;\n"
-        f"location / {{ proxy_pass http://127.0.0.1:{server.port}; }}"
-    )
-    with connect(running) as sock:
-        sock.sendall(get("/", "Upgrade: test", "Connection: upgrade"))
-        head = read_to(sock, b"hello ")
-        assert head.startswith(b"HTTP/1.1 101 Switching Protocols\r\n") and b"\r\nUpgrade: test\r\n" in head
-        assert b"\r\nConnection: upgrade\r\n" in head and b"chunked" not in head
-        for word in (b"abcd", b"efgh"):
-            sock.sendall(word)
-            assert read_to(sock, word.upper()) == word.upper()
-        sock.shutdown(socket.SHUT_WR)
-        assert sock.recv(10) == b""
 
 
 def test_redirects_and_cookies_are_rewritten(gateway: Start, serving: Any) -> None:

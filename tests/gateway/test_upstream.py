@@ -187,7 +187,8 @@ def test_the_next_server_is_tried_and_both_are_shown(gateway: Any) -> None:
         running = gateway(
             "add_header X-Addr $upstream_addr always; add_header X-Status $upstream_status always;\n"
             "location / { proxy_pass http://up; proxy_next_upstream error http_503; }",
-            http=f"upstream up {{ server 127.0.0.1:{dead} max_fails=0; server 127.0.0.1:{server.port} max_fails=0; }}\n",
+            http=f"upstream up {{ server 127.0.0.1:{dead} max_fails=0;\n"
+            f"server 127.0.0.1:{server.port} max_fails=0; }}\n",
         )
         seen = [running.get("/x").head for _ in range(2)]
         assert all(head.startswith(b"HTTP/1.1 200") for head in seen)

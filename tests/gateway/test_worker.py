@@ -33,7 +33,7 @@ def loaded(folder: Path, main: str, events: str = "") -> Main:
 
     file = folder / "main.conf"
     file.write_text(f"{main}\nevents {{ {events} }}")
-    return settings.read(load(str(file), Paths(f"{folder}/", f"{folder}/")).root)[0]
+    return settings.read(load(str(file), Paths(f"{folder}/", f"{folder}/"), settings.TABLES).root)[0]
 
 
 def test_defaults(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_no_events_section(tmp_path: Path) -> None:
 
     (tmp_path / "main.conf").write_text("http { }")
     with pytest.raises(ConfigError, match=r'^no "events" section in configuration$'):
-        settings.read(load(str(tmp_path / "main.conf"), Paths(f"{tmp_path}/", f"{tmp_path}/")).root)
+        settings.read(load(str(tmp_path / "main.conf"), Paths(f"{tmp_path}/", f"{tmp_path}/"), settings.TABLES).root)
 
 
 def test_modules_that_are_built_in_may_be_loaded(tmp_path: Path) -> None:

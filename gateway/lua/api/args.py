@@ -1,7 +1,6 @@
 """Query arguments: application/x-www-form-urlencoded text to pairs, as OpenResty splits it."""
 
-from urllib.parse import unquote_to_bytes
-
+from gateway.http.escape import unescape
 from gateway.lua import bridge
 
 Flat = tuple[bytes | bool, ...]
@@ -27,7 +26,7 @@ def decoded(text: bytes, start: int, number: int) -> Flat:
 def _plain(text: bytes) -> bytes:
     if b"+" in text:
         text = text.replace(b"+", b" ")
-    return unquote_to_bytes(text) if b"%" in text else text
+    return unescape(text) if b"%" in text else text
 
 
 def decode_args(start: int, number: int, text: bytes) -> Flat:

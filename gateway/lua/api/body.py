@@ -18,7 +18,12 @@ def body_ready() -> bool:
     run = bridge.current
     run.request.keep(READ, True)
     body = run.request.body
-    return body is None or (body.complete and body.received <= body.buffer_size)
+    if body is None:
+        return True
+    ready = body.complete and body.received <= body.buffer_size
+    if ready:
+        body.asked = True
+    return ready
 
 
 def _whole(run: Run) -> bytes | Any | None:

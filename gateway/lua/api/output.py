@@ -93,11 +93,6 @@ def eof() -> bytes | None:
     return None
 
 
-def can_exit(status: int) -> bytes | None:
-    """A message for Lua's error() if this exit is not allowed here."""
-    return None
-
-
 def exit_filter(status: int) -> None:
     """ngx.exit in header_filter_by_lua, which returns to the script."""
     bridge.current.exit_code = int(status)
@@ -111,6 +106,5 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "send_headers": send_headers,
     "flush": flush,
     "eof": eof,
-    "can_exit": can_exit,
     "exit_filter": exit_filter,
 }

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from inference.engines.contract import EngineError, Pcm, Prompt, Utterance
-from inference.engines.embedded import instruct, sound, weights
+from inference.engines.embedded import instruct, sound, speaker, weights
 from inference.engines.embedded.decoder import RATE
 from inference.engines.embedded.frontend import Frontend, Phrase, Warn
 from inference.engines.embedded.instruct import Manner
@@ -81,8 +81,8 @@ class EmbeddedEngine:
         if not SPEEDS[0] <= speed <= SPEEDS[1]:
             speed = min(max(speed, SPEEDS[0]), SPEEDS[1])
             warn(f"speed: kept to {speed:g}; this voice speaks at {SPEEDS[0]:g} to {SPEEDS[1]:g} times its usual speed")
-        speaker = self._speaker(what, phrases, warn)
-        return self._decode(self._model, phrases, speaker, manner, speed, what.seed)
+        who = self._speaker(what, phrases, warn)
+        return self._decode(self._model, phrases, who, manner, speed, what.seed)
 
     def _speaker(self, what: Utterance, phrases: list[Phrase], warn: Warn) -> Speaker:
         if what.prompt is not None:
@@ -101,22 +101,23 @@ class EmbeddedEngine:
         if prompt.digest in self._speakers:
             self._speakers.move_to_end(prompt.digest)
             return self._speakers[prompt.digest]
-        speech = sound.speech_only(prompt.samples.astype(np.float32), prompt.sample_rate)
-        if len(speech) < SHORTEST_PROMPT * prompt.sample_rate or not np.any(speech):
+        narrow = sound.resample(prompt.samples.astype(np.float32), prompt.sample_rate, speaker.RATE)
+        speech = sound.speech_only(narrow, speaker.RATE)
+        if len(speech) < SHORTEST_PROMPT * speaker.RATE or not np.any(speech):
             raise EngineError("unusable_prompt", "the prompt recording has too little speech in it", "prompt_audio")
-        pitch = sound.median_pitch(speech, prompt.sample_rate)
-        speaker = self._voices.like(self._encoder.embed(speech, prompt.sample_rate), pitch)
+        pitch = sound.median_pitch(speech, speaker.RATE)
+        found = self._voices.like(self._encoder.embed(speech, speaker.RATE), pitch)
         if prompt.digest:
-            self._speakers[prompt.digest] = speaker
+            self._speakers[prompt.digest] = found
             if len(self._speakers) > SPEAKERS_KEPT:
                 self._speakers.popitem(last=False)
-        return speaker
+        return found
 
     def _decode(
-        self, model: Kokoro, phrases: list[Phrase], speaker: Speaker, manner: Manner, speed: float, seed: int
+        self, model: Kokoro, phrases: list[Phrase], who: Speaker, manner: Manner, speed: float, seed: int
     ) -> Iterator[Pcm]:
         generator = torch.Generator().manual_seed(seed)
-        roles = {phrase.language: self._voices.role(speaker, phrase.language) for phrase in phrases}
+        roles = {phrase.language: self._voices.role(who, phrase.language) for phrase in phrases}
         for number, phrase in enumerate(phrases):
             role, last = roles[phrase.language], number + 1 == len(phrases)
             ids = [self._frontend.alphabet[symbol] for symbol in phrase.symbols]

@@ -55,7 +55,7 @@ def speech_only(x: Samples, rate: int, keep: float = 0.2) -> Samples:
     return kept if len(kept) else x
 
 
-def pitch(x: Samples, rate: int) -> NDArray[np.float64]:
+def pitch(x: Samples, rate: int, aperiodic: float = APERIODIC) -> NDArray[np.float64]:
     """Fundamental frequency in Hz every 10 ms, 0 where there is none: YIN (de Cheveigne & Kawahara 2002)."""
     low, high = (round(rate / hertz) for hertz in reversed(PITCH_RANGE))
     size, step = round(PITCH_FRAME * rate), round(PITCH_STEP * rate)
@@ -73,12 +73,12 @@ def pitch(x: Samples, rate: int) -> NDArray[np.float64]:
     normal = np.ones_like(difference)
     np.divide(difference[:, 1:], mean, out=normal[:, 1:], where=mean > 1e-9)
     loud = moved[:, 0] > FLOOR**2 * moved[:, 0].max()
-    return np.array([frequency(row, low, rate) if ok else 0.0 for row, ok in zip(normal, loud, strict=True)])
+    return np.array([frequency(row, low, rate, aperiodic) if ok else 0.0 for row, ok in zip(normal, loud, strict=True)])
 
 
-def frequency(normal: NDArray[np.float64], low: int, rate: int) -> float:
+def frequency(normal: NDArray[np.float64], low: int, rate: int, aperiodic: float) -> float:
     """Pitch of one frame from its normalised difference by lag: the first dip, refined by a parabola; 0 = none."""
-    below = np.flatnonzero(normal[low:] < APERIODIC)
+    below = np.flatnonzero(normal[low:] < aperiodic)
     if not len(below):
         return 0.0
     lag = low + int(below[0])
