@@ -33,6 +33,7 @@ bench: $(VENV)/.gateway ## CPU per request of nginx and tengine side by side (BE
 	$(BIN)/python -m benchmarks --tengine $(BIN)/tengine $(BENCH)
 
 docs: $(VENV)/.gateway ## print docs/directives.md from the directive rows
+	$(BIN)/python -m gateway.config.manual --catalogue > gateway/modules/catalogue.new && mv gateway/modules/catalogue.new gateway/modules/catalogue.py
 	$(BIN)/python -m gateway.config.manual > docs/directives.md
 
 format: $(VENV)/.dev ## sort imports and repair what ruff can repair

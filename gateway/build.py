@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any, TypeVar
 
-from gateway import log
+from gateway import log, modules
 from gateway.config import bind, source
 from gateway.config.args import encode
 from gateway.config.merge import merged
@@ -14,7 +15,6 @@ from gateway.http.router import Location, Locations, Server, Site
 from gateway.http.settings import Addressing, Blocks, Http, Idle
 from gateway.http.text import compiled
 from gateway.module import Compiled, Module, Modules, Phase, Variable
-from gateway.modules import ORDER
 from gateway.pattern import Pattern, PatternError
 
 N = TypeVar("N")
@@ -37,14 +37,15 @@ def load(file: str, where: Paths, process: Sequence[type], extra: str = "") -> L
     `process` are the tables of the levels main and `events`: what stands there is for the process layer to read.
     """
     text = source.read(file, where, extra)
-    root = bind.bind(text.statements, [*process, *tables()])
-    site = Compiler(root, where, ORDER).site()
+    used = modules.load(modules.needed(text.statements))
+    root = bind.bind(text.statements, [*process, *tables(used)])
+    site = Compiler(root, where, used).site()
     return Loaded(site, root, text)
 
 
-def tables() -> list[type]:
+def tables(used: Modules) -> list[type]:
     """The tables of rows of everything in `http`: the core's and the modules'."""
-    return list(dict.fromkeys([*CORE_TABLES, *(module.conf for module in ORDER)]))
+    return list(dict.fromkeys([*CORE_TABLES, *(module.conf for module in used)]))
 
 
 @dataclass(slots=True)
@@ -229,6 +230,8 @@ class Compiler:
         location.program = self._program(build)
         for child in level.children:
             if child.context is In.LIMIT_EXCEPT:
+                if location.limited is not None:
+                    raise ConfigError('"limit_except" directive is duplicate', child.place)
                 methods = frozenset(word.encode() for word in child.head)
                 spared = methods | {b"HEAD"} if b"GET" in methods else methods
                 location.limited = (spared, build.inner(child))
@@ -334,4 +337,9 @@ class Compiler:
 
 def _of_client(check: Any) -> Any:
     """An access check is for the client's request alone: its subrequests pass (ngx_http_core_access_phase)."""
-    return lambda request: check(request) if request.main is request else None
+
+    @wraps(check)
+    def guard(request: Any) -> Any:
+        return check(request) if request.main is request else None
+
+    return guard

@@ -63,6 +63,7 @@ class Module(Generic[C]):
     # families such as $arg_NAME: prefix -> maker
     prefixes: Mapping[str, Callable[[str], Variable]] = field(default_factory=lambda: _NONE)
     # called with the site's `shared` in each worker once its loop runs
+    needs: tuple[str, ...] = ()  # modules that work only together with it; ("*",): scripts here may name any variable
     start: Callable[[Any], None] | None = None
 
 

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from textwrap import wrap
 from typing import Any
 
 from gateway.config.schema import Directive, In, Text, rows_of
@@ -112,9 +113,32 @@ def _about(table: type) -> str:
     return " ".join(text.strip().split("\n\n")[0].split())
 
 
+def catalogue(modules: Sequence[Any], core: Iterable[type]) -> str:
+    """The text of gateway/modules/catalogue.py: which module has which directive and variable, and what it needs beside it."""
+    every = {row.name for table in core for row in rows_of(table)}  # `server` is a block of the core too, and in every file
+    tables: dict[str, dict[str, Iterable[str]]] = {
+        "DIRECTIVES": {module.name: {row.name for row in rows_of(module.conf)} - every for module in modules},
+        "VARIABLES": {module.name: module.variables for module in modules},
+        "PREFIXES": {module.name: module.prefixes for module in modules},
+        "NEEDS": {module.name: module.needs for module in modules},
+    }
+    lines = ['"""Which module has what; printed by `make docs` from the modules, so that only what is used is imported."""']
+    for title, table in tables.items():
+        lines += ["", f"{title}: dict[str, str] = {{"]
+        for module, names in sorted(table.items()):
+            words = " ".join(sorted(set(names)))
+            if words:
+                lines += [f'    "{module}": """', *wrap(words, 116), '""",']
+        lines.append("}")
+    return "\n".join(lines) + "\n"
+
+
 if __name__ == "__main__":
     from gateway.build import CORE_TABLES
-    from gateway.modules import ORDER
+    from gateway.modules import everything
     from gateway.process.settings import TABLES
 
-    print(manual(chapters(ORDER, (*TABLES, *CORE_TABLES))), end="")
+    if sys.argv[1:] == ["--catalogue"]:
+        print(catalogue(everything(), CORE_TABLES), end="")
+    else:
+        print(manual(chapters(everything(), (*TABLES, *CORE_TABLES))), end="")

@@ -235,4 +235,4 @@ def _default(value: Any) -> Any:
 
 def rows_of(table: type) -> Sequence[Directive]:
     """The rows that a table declares, in the order written."""
-    return cast("Sequence[Directive]", table.__rows__)  # type: ignore[attr-defined]
+    return cast("Sequence[Directive]", table.__rows__)  # type: ignore[attr-defined]  # set by `block`

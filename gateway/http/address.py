@@ -3,6 +3,7 @@
 Source: https://nginx.org/en/docs/http/ngx_http_core_module.html#listen.
 """
 
+import re
 import socket
 from dataclasses import dataclass, field
 
@@ -11,19 +12,9 @@ from gateway.config.schema import Arg, ConfigError, Place, Statement
 _NUMBERS = ("backlog", "setfib", "fastopen")
 _SIZES = ("rcvbuf", "sndbuf")
 _WORDS = {"ipv6only": ("on", "off"), "so_keepalive": (), "accept_filter": ()}  # and the words each may have; (): any
-_FLAGS = (
-    "default_server",
-    "default",
-    "ssl",
-    "http2",
-    "quic",
-    "proxy_protocol",
-    "bind",
-    "deferred",
-    "reuseport",
-    "spdy",
-    "multipath",
-)
+_KEEPALIVE = re.compile(r"on|off|(?=.*\d)(?:\d+[smhdwMy]*)?(?::(?:\d+[smhdwMy]*)?(?::\d*)?)?")
+PROTOCOLS = re.compile("ssl|http2|quic|spdy|proxy_protocol")  # these say nothing of the socket
+_FLAGS = re.compile(f"default_server|default|bind|deferred|reuseport|multipath|{PROTOCOLS.pattern}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,31 +50,40 @@ def _parse(statement: Statement) -> tuple[Address, ...]:
             )
         return (Address("", 0, word[5:], options, statement.place),)
     host, ports = _split(word, statement.place)
-    hosts = ["0.0.0.0"] if host == "*" or not host else _resolve(host, word, statement.place)
+    hosts = ["0.0.0.0"] if host == "*" else _resolve(host, word, statement.place)
     return tuple(Address(numeric, port, "", options, statement.place) for numeric in hosts for port in ports)
 
 
 def _split(word: str, place: Place) -> tuple[str, range]:
-    if word.replace("-", "").isdigit():
-        return "", _ports(word, word, place)
+    """Host and ports (ngx_parse_inet_url, ngx_parse_inet6_url); the host of a port alone is "*"."""
+    first, dash, last = word.partition("-")
+    if first.isdigit() and (last.isdigit() or not dash):
+        return "*", _ports(word, word, place)
     if word.startswith("["):
-        end = word.find("]")
-        if end < 0:
-            raise ConfigError(f'invalid address in "{word}" of the "listen" directive', place)
-        host, rest = word[1:end], word[end + 1 :]
-        return host, _ports(rest[1:], word, place) if rest.startswith(":") else range(80, 81)
+        host, bracket, rest = word[1:].partition("]")
+        if not bracket or rest[:1] not in ("", ":"):
+            raise _invalid("invalid host", word, place)
+        return host, _ports(rest[1:], word, place) if rest else range(80, 81)
     host, colon, port = word.partition(":")
-    return host, _ports(port, word, place) if colon else range(80, 81)
+    ports = _ports(port, word, place) if colon else range(80, 81)
+    if not host:
+        raise _invalid("no host", word, place)
+    return host, ports
 
 
 def _ports(text: str, word: str, place: Place) -> range:
     """One port, or `first-last`."""
     first, dash, last = text.partition("-")
     last = last if dash else first
-    if not (first.isdigit() and last.isdigit() and 1 <= int(first) <= int(last) <= 65535):
-        what = "port range" if dash else "port"
-        raise ConfigError(f'invalid {what} in "{word}" of the "listen" directive', place)
+    if not all(port.isdigit() and 1 <= int(port) <= 65535 for port in (first, last)):
+        raise _invalid("invalid port", word, place)
+    if int(first) > int(last):
+        raise _invalid("invalid port range", word, place)
     return range(int(first), int(last) + 1)
+
+
+def _invalid(what: str, word: str, place: Place) -> ConfigError:
+    return ConfigError(f'{what} in "{word}" of the "listen" directive', place)
 
 
 def _resolve(host: str, word: str, place: Place) -> list[str]:
@@ -104,12 +104,18 @@ def _options(words: list[str], place: Place) -> dict[str, object]:
     options: dict[str, object] = {}
     for word in words:
         name, equals, value = word.partition("=")
-        if word in _FLAGS:
+        if _FLAGS.fullmatch(word):
             options["default_server" if word == "default" else word] = True
-        elif equals and name in _NUMBERS and value.isdigit():
+        elif equals and name in _NUMBERS:
+            if not value.isdigit() or (name == "backlog" and not int(value)):
+                raise ConfigError(f'invalid {name} "{word}"', place)
             options[name] = int(value)
-        elif equals and name in _SIZES and _bytes(value) is not None:
+        elif equals and name in _SIZES:
             options[name] = _bytes(value)
+            if options[name] is None:
+                raise ConfigError(f'invalid {name} "{word}"', place)
+        elif equals and name == "so_keepalive" and not _KEEPALIVE.fullmatch(value):
+            raise ConfigError(f'invalid so_keepalive value: "{value}"', place)
         elif name in _WORDS and value and value in (_WORDS[name] or (value,)):
             options[name] = value
         else:

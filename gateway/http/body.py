@@ -197,7 +197,11 @@ class RequestBody:
 
     def held(self) -> bool:
         """Whether the whole body is here, for another reader too."""
-        return self.complete and self.asked and not self._discarding
+        return self.complete and self.read_by_us()
+
+    def read_by_us(self) -> bool:
+        """Whether somebody here reads it: it is not thrown away."""
+        return self.asked and not self._discarding
 
     def copy(self) -> "RequestBody":
         """A held body to be read by another, at its own pace and after this one is closed."""

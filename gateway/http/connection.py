@@ -259,8 +259,8 @@ class Connection(asyncio.Protocol):
         return min(self.linger_until, rest) if self.linger_until else rest
 
     def idle(self) -> bool:
-        """Whether it waits for a further request: it may be closed at any time."""
-        return self.request is None and self.served > 0 and not (self.buffer or self.closing or self.linger_until)
+        """Whether it waits for a request of which nothing has come: it may be closed at any time."""
+        return self.request is None and not (self.buffer or self.paused or self.closing or self.linger_until)
 
     def settings(self) -> Any:
         """The core's settings for what goes on now."""
@@ -344,7 +344,7 @@ class Connection(asyncio.Protocol):
         self.request = request
         self.sent = 0
         answer = respond(request)
-        if answer.__class__ is Response:
+        if isinstance(answer, Response):
             rest = self._deliver(request, answer)
             if rest is None:
                 response = request.response
@@ -355,7 +355,7 @@ class Connection(asyncio.Protocol):
                 self._ended(request)
                 return
         else:
-            rest = self._answer(request, answer)  # type: ignore[arg-type]
+            rest = self._answer(request, answer)
         self._run(request, rest)
 
     def _open_body(self, request: Request) -> None:
@@ -501,7 +501,7 @@ class Connection(asyncio.Protocol):
         self.request = None
         if request.body is not None:
             request.body.close()
-        request.main = None  # type: ignore[assignment]
+        request.main = None  # type: ignore[assignment]  # the same
         self.abort()
 
     # --- what a request's body asks of the connection

@@ -12,7 +12,7 @@ from typing import Any
 
 from gateway import log
 from gateway.http.body import RequestBody
-from gateway.http.message import ClientGone, HttpError, Outcome, Redirect, Request, Response
+from gateway.http.message import ClientGone, HttpError, Redirect, Request, Response
 from gateway.http.pages import NOT_KEPT, SILENT, page, wire_status
 from gateway.http.report import report
 from gateway.http.router import Location, find, needs_slash
@@ -74,7 +74,7 @@ def _from_start(request: Request, _argument: Any) -> Any:
     return _at_location(request)
 
 
-async def _enter(request: Request) -> Outcome:
+async def _enter(request: Request) -> Any:
     """Server level: nginx's post-read and server-rewrite phases."""
     server = request.server
     steps = () if request.internal else server.post_read  # a redirected request and a subrequest begin after it
@@ -91,7 +91,7 @@ async def _enter(request: Request) -> Outcome:
     outcome = _at_location(request)
     if outcome.__class__ is CoroutineType:
         outcome = await outcome
-    return outcome  # type: ignore[no-any-return]
+    return outcome
 
 
 def _at_location(request: Request, _argument: Any = None) -> Any:
@@ -133,13 +133,13 @@ def _in_location(request: Request, location: Location) -> Any:
     return _handle(request, location, 0)
 
 
-async def _after_program(request: Request, pending: Any) -> Outcome:
+async def _after_program(request: Request, pending: Any) -> Any:
     outcome = await pending
     if outcome is None:
         outcome = _handle(request, request.location, 0)
         if outcome.__class__ is CoroutineType:
             outcome = await outcome
-    return outcome  # type: ignore[no-any-return]
+    return outcome
 
 
 def _handle(request: Request, location: Location, start: int) -> Any:
@@ -155,13 +155,13 @@ def _handle(request: Request, location: Location, start: int) -> Any:
     return None
 
 
-async def _handle_rest(request: Request, location: Location, index: int, pending: Any) -> Outcome:
+async def _handle_rest(request: Request, location: Location, index: int, pending: Any) -> Any:
     outcome = await pending
     if outcome is None:
         outcome = _handle(request, location, index)
         if outcome.__class__ is CoroutineType:
             outcome = await outcome
-    return outcome  # type: ignore[no-any-return]
+    return outcome
 
 
 def _nothing(request: Request) -> Any:

@@ -91,7 +91,7 @@ class Flow:
         self._step(error)
 
     def _step(self, error: BaseException | None) -> None:
-        if self.running or self.coroutine.cr_frame is None:  # type: ignore[attr-defined]
+        if self.running or self.coroutine.cr_frame is None:  # type: ignore[attr-defined]  # None: it has ended
             return
         self.running, self.pending, self.waiting = True, None, None
         try:

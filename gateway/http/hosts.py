@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from gateway import log
 from gateway.config.args import encode
 from gateway.config.schema import ConfigError, Level, Place
-from gateway.http.address import Address
+from gateway.http.address import PROTOCOLS, Address
 from gateway.http.router import Listen, Server
 from gateway.http.settings import Addressing
 from gateway.pattern import Pattern, PatternError
 
 _WILDCARDS = ("0.0.0.0", "::")
-_NOT_OF_SOCKET = {"ssl", "http2", "quic", "spdy", "proxy_protocol"}  # the other parameters want a socket of their own
 
 
 def first_name(conf: Addressing) -> bytes:
@@ -119,7 +118,7 @@ def _put(table: dict[bytes, Server], key: bytes, server: Server, name: str, list
 
 def _share_wildcard(listen: Listen, found: dict[str, Listen]) -> None:
     """nginx binds only a port's wildcard where there is one, and tells its addresses apart by the socket's own name."""
-    if listen.path or listen.host in _WILDCARDS or listen.options.keys() - _NOT_OF_SOCKET:
+    if listen.path or listen.host in _WILDCARDS or not all(map(PROTOCOLS.fullmatch, listen.options)):
         return
     family = "::" if ":" in listen.host else "0.0.0.0"
     wildcard = found.get(f"[::]:{listen.port}" if family == "::" else f"0.0.0.0:{listen.port}")
@@ -140,5 +139,5 @@ def judge_nesting(outer: Level, inner: Level) -> None:
         raise ConfigError(f'location "{name}" cannot be inside the named location "{outer_name}"', inner.place)
     if modifier == "@":
         raise ConfigError(f'named location "{name}" can be on the server level only', inner.place)
-    if modifier in ("", "=", "^~") and outer_modifier in ("", "^~") and not name.startswith(outer_name):
+    if modifier in ("", "=", "^~") and not name.startswith(outer_name):  # nginx compares with a regex's text, too
         raise ConfigError(f'location "{name}" is outside location "{outer_name}"', inner.place)

@@ -52,7 +52,7 @@ class Shared:
     captures: tuple[bytes, ...] = ()
 
 
-Params = dict[str, bytes]
+Params = dict[bytes, bytes]
 
 
 class Page:
@@ -164,15 +164,14 @@ class Page:
             raise CommandError(f'too many SSI command parameters: "{name}"')
         found: Params = {}
         for key, value in command.params:
-            word = _shown(key)
-            if word not in kind.params:
-                raise CommandError(f'invalid parameter name: "{word}" in "{name}" SSI command')
-            if word in found:
-                raise CommandError(f'duplicate "{word}" parameter in "{name}" SSI command')
-            found[word] = value
-        for word in kind.needed:
-            if word not in found:
-                raise CommandError(f'mandatory "{word}" parameter is absent in "{name}" SSI command')
+            if key not in kind.params:
+                raise CommandError(f'invalid parameter name: "{_shown(key)}" in "{name}" SSI command')
+            if key in found:
+                raise CommandError(f'duplicate "{_shown(key)}" parameter in "{name}" SSI command')
+            found[key] = value
+        for key in kind.needed:
+            if key not in found:
+                raise CommandError(f'mandatory "{_shown(key)}" parameter is absent in "{name}" SSI command')
         return found
 
     def _value(self, name: bytes) -> bytes | None:
@@ -186,12 +185,12 @@ class Page:
         return None if get is None else get(self.request)
 
     def _do_echo(self, params: Params) -> None:
-        value = self._value(params["var"].lower())
+        value = self._value(params[b"var"].lower())
         if value is None:
-            value = params.get("default", _NONE)
+            value = params.get(b"default", _NONE)
         if not value:
             return
-        encoding = params.get("encoding")
+        encoding = params.get(b"encoding")
         if encoding in (b"none", b"url", b"entity"):
             self.encoding = encoding
         elif encoding is not None:
@@ -203,15 +202,15 @@ class Page:
         self.queue.add(value)
 
     def _do_config(self, params: Params) -> None:
-        if "timefmt" in params:
-            self.timefmt = _shown(params["timefmt"])
-        self.errmsg = params.get("errmsg", self.errmsg)
+        if b"timefmt" in params:
+            self.timefmt = _shown(params[b"timefmt"])
+        self.errmsg = params.get(b"errmsg", self.errmsg)
 
     def _do_set(self, params: Params) -> None:
-        self.shared.variables[params["var"].lower()] = expanded(params["value"], self._value)
+        self.shared.variables[params[b"var"].lower()] = expanded(params[b"value"], self._value)
 
     def _do_block(self, params: Params) -> None:
-        self.shared.blocks.append((params["name"], []))
+        self.shared.blocks.append((params[b"name"], []))
         self.output, self.in_block = False, True
 
     def _do_endblock(self, _params: Params) -> None:
@@ -228,7 +227,7 @@ class Page:
         if self.chosen:
             self.output = False
             return
-        self.output = self.chosen = self._holds(params["expr"])
+        self.output = self.chosen = self._holds(params[b"expr"])
         self.branch = IF
 
     def _do_else(self, _params: Params) -> None:
@@ -275,7 +274,7 @@ class Page:
 
     def _do_include(self, params: Params) -> None:
         text, wait = self._included(params)
-        stub, into = params.get("stub"), params.get("set")
+        stub, into = params.get(b"stub"), params.get(b"set")
         uri = expanded(text, self._value)
         if not uri.startswith(b"/"):
             uri = self.request.uri[: self.request.uri.rfind(b"/") + 1] + uri
@@ -296,10 +295,10 @@ class Page:
 
     def _included(self, params: Params) -> tuple[bytes, bool]:
         """What is included, and whether it is waited for. Raises CommandError."""
-        uri, file, wait = params.get("virtual"), params.get("file"), params.get("wait")
+        uri, file, wait = params.get(b"virtual"), params.get(b"file"), params.get(b"wait")
         if uri is not None and file is not None:
             raise CommandError(f'inclusion may be either virtual="{_shown(uri)}" or file="{_shown(file)}"')
-        if "set" in params and "stub" in params:
+        if b"set" in params and b"stub" in params:
             raise CommandError('"set" and "stub" cannot be used together in "include" SSI command')
         if uri is None:
             if file is None:

@@ -95,11 +95,25 @@ def _time_iso8601(_request: Request) -> bytes:
     return _iso
 
 
+class _Statuses(dict[int, bytes]):
+    """Statuses in three digits: there are not many."""
+
+    def __missing__(self, status: int) -> bytes:
+        made = self[status] = b"%03d" % status
+        return made
+
+
+_statuses = _Statuses()
+
+
 def _status(request: Request) -> bytes:
-    response = request.main.response
-    if response is None:
-        return b"009" if request.http == 9 else b"000"
-    return b"%03d" % response.status
+    status = request.error_status  # what an error page's answer will be sent with
+    if not status:
+        response = request.response
+        if response is None:
+            return b"009" if request.http == 9 else b"000"
+        status = response.status
+    return _statuses[status]
 
 
 def _bytes_sent(request: Request) -> bytes:
@@ -111,13 +125,13 @@ def _body_bytes_sent(request: Request) -> bytes:
 
 
 def _request_time(request: Request) -> bytes:
-    return b"%.3f" % max(time.time() - request.main.started, 0.0)
+    return b"%.3f" % max(time.time() - request.started, 0.0)
 
 
 def _request_length(request: Request) -> bytes:
     """Head and body as received. A head that was refused and a body that was thrown away count nothing."""
     main, body = request.main, request.main.body
-    return b"%d" % (main.head_length + (body.received if body is not None and body.asked else 0))
+    return b"%d" % (main.head_length + (body.received if body is not None and body.read_by_us() else 0))
 
 
 def _connection(request: Request) -> bytes:
@@ -137,19 +151,19 @@ def _pipe(request: Request) -> bytes:
 
 
 # values that need no escaping; all but $remote_addr, which is the core's, are variables of this module too
-PLAIN: Mapping[str, Piece] = {
-    "time_local": _time_local,
-    "time_iso8601": _time_iso8601,
-    "status": _status,
-    "bytes_sent": _bytes_sent,
-    "body_bytes_sent": _body_bytes_sent,
-    "request_time": _request_time,
-    "request_length": _request_length,
-    "connection": _connection,
-    "connection_requests": _connection_requests,
-    "remote_addr": _remote_addr,
-    "pipe": _pipe,
-}
+PLAIN: Mapping[str, Piece] = dict(
+    time_local=_time_local,
+    time_iso8601=_time_iso8601,
+    status=_status,
+    bytes_sent=_bytes_sent,
+    body_bytes_sent=_body_bytes_sent,
+    request_time=_request_time,
+    request_length=_request_length,
+    connection=_connection,
+    connection_requests=_connection_requests,
+    remote_addr=_remote_addr,
+    pipe=_pipe,
+)
 
 
 def _piece(name: str, escape: Escape, missing: bytes, lookup: Lookup) -> Piece:

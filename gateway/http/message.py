@@ -254,38 +254,29 @@ class Request:
         started: float,
     ) -> None:
         # as received
-        self.peer = peer
-        self.method = method
+        self.peer, self.method, self.headers = peer, method, headers
         self.target = target  # as sent: $request_uri
-        self.http = http  # 9, 10, 11 or 20
-        self.headers = headers
+        self.http, self.started = http, started  # 9, 10, 11 or 20; wall clock, seconds since the epoch
         self.host = b""  # validated, lower case, without port; b"" if none was given
         self.line = b""  # $request: the request line
         self.head_length = 0  # bytes of request line and headers as received; 0: the head was refused
         self.body: RequestBody | None = None  # None: the request has no body
-        self.started = started  # wall clock, seconds since the epoch
         self.keepalive = False  # may the connection serve another request after this one
         # as routed
-        self.uri = uri  # decoded, normalised: $uri
-        self.args = args
+        self.uri, self.args = uri, args  # $uri: decoded, normalised
         self.server: Server = None  # type: ignore[assignment]  # set by the router before any handler runs
-        self.location: Location = None  # type: ignore[assignment]
-        self.internal = False
+        self.location: Location = None  # type: ignore[assignment]  # the same
+        self.internal = self.in_error_page = False
         self.uri_changes = 11  # nginx's NGX_HTTP_MAX_URI_CHANGES + 1
         self.redirects = 0  # internal redirects so far
         self.error_status = 0  # nginx's err_status: what the answer's status becomes, whatever answers; 0: its own
-        # headers that outlive their answer: an error's (WWW-Authenticate), X-Accel-Redirect's
-        self.error_fields: Fields | None = None
-        self.in_error_page = False
-        # of the last regular expression that matched: [0] is the whole match
-        self.captures: tuple[bytes | None, ...] = ()
+        self.error_fields: Fields | None = None  # headers that outlive their answer: an error's, X-Accel-Redirect's
+        self.captures: tuple[bytes | None, ...] = ()  # of the last pattern that matched; [0] is the whole match
         self.path_info = b""
         self.unparsed = True  # nginx's valid_unparsed_uri: uri and args still say what `target` does
-        # False after `rewrite ... break`: the URI does not begin with the location's prefix any more
-        self.valid_location = True
+        self.valid_location = True  # False after `rewrite … break`: the URI may not begin with the location's prefix
         # while answering
-        # set variables, and computed ones that are kept (map, named captures)
-        self.values: dict[str, bytes | None] | None = None
+        self.values: dict[str, bytes | None] | None = None  # variables that were set, or computed and kept (map …)
         self.notes: dict[Any, Any] | None = None  # modules' own state, by a key of the module
         self.main: Request = self  # a subrequest's topmost request
         self.tries: list[Any] | None = None  # exchanges with upstream servers, for $upstream_…

@@ -119,7 +119,8 @@ class Service:
         """Whether there is room for a new connection; idle ones make room for it (ngx_drain_connections)."""
         if len(self.connections) < self.limit:
             return True
-        idle = [one for one in self.connections if one.__class__ is connection.__class__ and one.idle()]
+        alike = (one for one in self.connections if one.__class__ is connection.__class__)
+        idle = sorted((one for one in alike if one.idle()), key=lambda one: one.number)
         if not idle:
             log.main.write(log.ALERT, f"{self.allowed} worker_connections are not enough")
             return False
@@ -127,7 +128,7 @@ class Service:
             self.complained = int(self.now())
             log.main.write(log.WARN, f"{self.allowed} worker_connections are not enough, reusing connections")
         for one in idle[: max(1, min(32, len(idle) // 8))]:
-            one.drain()
+            one.abort()
         return True
 
     def number(self) -> int:

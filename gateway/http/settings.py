@@ -28,6 +28,10 @@ from gateway.http.mime import DEFAULT_TYPES, types_block
 SERVERS = In.HTTP | In.SERVER
 IN_IF = ANYWHERE | In.IF_LOCATION
 
+METHODS = frozenset(
+    "GET HEAD POST PUT DELETE MKCOL COPY MOVE OPTIONS PROPFIND PROPPATCH LOCK UNLOCK PATCH".split()  # noqa: SIM905
+)
+
 
 @block
 class Blocks:
@@ -48,11 +52,19 @@ class Blocks:
     )
     limit_except: tuple[Item[Any], ...] = many(
         In.LOCATION,
-        {"limit_except": strings(1)},
+        {"limit_except": Arg("method ...", 1, None, lambda statement: limit_except_argument(statement))},
         "What holds for all methods but the named ones (GET includes HEAD).",
         opens={"limit_except": lambda _outer: In.LIMIT_EXCEPT},
         merge=Merge.OWN,
     )
+
+
+def limit_except_argument(statement: Statement) -> tuple[str, ...]:
+    """The methods that are spared, in upper case."""
+    for word in statement.args:
+        if word.upper() not in METHODS:
+            raise ConfigError(f'invalid method "{word}"', statement.place)
+    return tuple(word.upper() for word in statement.args)
 
 
 def location_argument(statement: Statement) -> tuple[str, str]:

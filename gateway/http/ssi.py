@@ -19,22 +19,22 @@ IF, ELSE = 1, 2  # which branch a condition's commands may follow
 class Kind:
     """A command's grammar. `after`: only inside a condition, in these branches (nginx's conditional)."""
 
-    params: tuple[str, ...] = ()
-    needed: tuple[str, ...] = ()
+    params: tuple[bytes, ...] = ()
+    needed: tuple[bytes, ...] = ()
     after: int = 0
     ends_block: bool = False
 
 
 KINDS = {
-    b"include": Kind(("virtual", "file", "wait", "set", "stub")),
-    b"echo": Kind(("var", "default", "encoding"), ("var",)),
-    b"config": Kind(("errmsg", "timefmt")),
-    b"set": Kind(("var", "value"), ("var", "value")),
-    b"if": Kind(("expr",), ("expr",)),
-    b"elif": Kind(("expr",), ("expr",), IF),
+    b"include": Kind((b"virtual", b"file", b"wait", b"set", b"stub")),
+    b"echo": Kind((b"var", b"default", b"encoding"), (b"var",)),
+    b"config": Kind((b"errmsg", b"timefmt")),
+    b"set": Kind((b"var", b"value"), (b"var", b"value")),
+    b"if": Kind((b"expr",), (b"expr",)),
+    b"elif": Kind((b"expr",), (b"expr",), IF),
     b"else": Kind(after=IF),
     b"endif": Kind(after=ELSE),
-    b"block": Kind(("name",), ("name",)),
+    b"block": Kind((b"name",), (b"name",)),
     b"endblock": Kind(ends_block=True),
 }
 

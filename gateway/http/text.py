@@ -36,7 +36,7 @@ class Template:
 
     def __call__(self, request: Request) -> bytes:
         """The text for this request; a variable that is not found is empty."""
-        return b"".join([part if part.__class__ is bytes else (part(request) or b"") for part in self.parts])  # type: ignore[operator]
+        return b"".join([part if isinstance(part, bytes) else (part(request) or b"") for part in self.parts])
 
 
 class Single:
@@ -82,7 +82,10 @@ def _name(data: bytes, at: int, place: Place | None) -> tuple[str, int]:
         raise ConfigError(f'the closing bracket in "{data[at:end].decode()}" variable is missing', place)
     if end == at:
         raise ConfigError("invalid variable name", place)
-    return data[at:end].decode(), end + braced
+    name = data[at:end].decode()
+    if name.isdigit() and (braced or name[0] == "0"):
+        raise ConfigError(f'unknown "{name}" variable')  # captures are $1 to $9, without braces
+    return name, end + braced
 
 
 def compiled(raw: str, lookup: Lookup, place: Place | None) -> Constant | Template | Single:

@@ -4,112 +4,117 @@ Handlers of one phase run in this order, and so do filters on a response's head:
 read from the end). Filters: what judges the untouched response first (not_modified), then Lua, which sees it before
 `add_header` does, then what changes bodies, then compression (the first that compresses wins), then ranges of what is
 left.
+
+Only the modules that a configuration uses are imported: `catalogue.py`, printed from the modules by `make docs`, says which
+module has which directive and variable.
 """
 
+import re
+from collections.abc import Iterable, Iterator
+from importlib import import_module
 from typing import Any
 
+from gateway.config.schema import Statement
 from gateway.module import Module
-from gateway.modules import (
-    absent,
-    access,
-    addition,
-    auth_basic,
-    auth_request,
-    autoindex,
-    brotli,
-    browser,
-    charset,
-    compress,
-    echo,
-    echo_filter,
-    empty_gif,
-    fingerprint,
-    geo,
-    gunzip,
-    gzip,
-    headers,
-    headers_more,
-    immutable,
-    index,
-    limit_conn,
-    limit_req,
-    log,
-    lua,
-    map,
-    mirror,
-    not_modified,
-    precompressed,
-    proxy,
-    random_index,
-    range,
-    realip,
-    referer,
-    rewrite,
-    secure_link,
-    split_clients,
-    ssi,
-    static,
-    stub_status,
-    sub,
-    try_files,
-    upstream,
-    userid,
-    zstd,
+
+ORDER: tuple[str, ...] = (
+    "absent",  # nothing but names
+    # variables
+    "referer",
+    "map",
+    "geo",
+    "split_clients",
+    "browser",
+    "secure_link",
+    "upstream",
+    # rewrite
+    "rewrite",
+    # access
+    "access",
+    "auth_basic",
+    "auth_request",
+    # Lua: after the rewrite and access modules, before every content handler; its filters right after not_modified
+    "fingerprint",  # before conditions are judged: a rewritten page has an entity tag of its own
+    "not_modified",
+    "lua",
+    "headers_more",  # it runs after Lua in the rewrite phase, and before add_header
+    "echo_filter",
+    # precontent
+    "try_files",
+    "mirror",
+    # content: the first that answers; proxy_pass always does
+    "stub_status",
+    "echo",
+    "empty_gif",
+    "proxy",
+    "precompressed",
+    "random_index",
+    "index",
+    "autoindex",
+    "static",
+    # filters
+    "headers",
+    "userid",
+    "gunzip",
+    "immutable",  # replaces what the headers before said of fingerprinted files
+    "addition",
+    "sub",
+    "charset",
+    "ssi",
+    "zstd",
+    "brotli",
+    "gzip",
+    "compress",  # makes one filter of what the three above offer
+    "range",
+    # log
+    "log",
+    # preaccess. What these do at a request's end comes after its log line: realip gives the connection its address back
+    "realip",
+    "limit_req",
+    "limit_conn",
 )
 
-ORDER: tuple[Module[Any], ...] = (
-    absent.module,  # nothing but names
-    # variables
-    referer.module,
-    map.module,
-    geo.module,
-    split_clients.module,
-    browser.module,
-    secure_link.module,
-    upstream.module,
-    # rewrite
-    rewrite.module,
-    # access
-    access.module,
-    auth_basic.module,
-    auth_request.module,
-    # Lua: after the rewrite and access modules, before every content handler; its filters right after not_modified
-    fingerprint.module,  # before conditions are judged: a rewritten page has an entity tag of its own
-    not_modified.module,
-    lua.module,
-    headers_more.module,  # it runs after Lua in the rewrite phase, and before add_header
-    echo_filter.module,
-    # precontent
-    try_files.module,
-    mirror.module,
-    # content: the first that answers; proxy_pass always does
-    stub_status.module,
-    echo.module,
-    empty_gif.module,
-    proxy.module,
-    precompressed.module,
-    random_index.module,
-    index.module,
-    autoindex.module,
-    static.module,
-    # filters
-    headers.module,
-    userid.module,
-    gunzip.module,
-    immutable.module,  # replaces what the headers before said of fingerprinted files
-    addition.module,
-    sub.module,
-    charset.module,
-    ssi.module,
-    zstd.module,
-    brotli.module,
-    gzip.module,
-    compress.module,  # makes one filter of what the three above offer
-    range.module,
-    # log
-    log.module,
-    # preaccess. What these do at a request's end comes after its log line: realip gives the connection its address back
-    realip.module,
-    limit_req.module,
-    limit_conn.module,
-)
+ALWAYS = frozenset({"not_modified", "index", "static", "range", "log"})  # at work without any directive of theirs
+EVERYTHING = "*"  # what a module needs whose scripts may name any variable at run time
+
+_VARIABLE = re.compile(r"\$\{?([a-zA-Z0-9_]+)")
+
+
+def load(names: Iterable[str]) -> tuple[Module[Any], ...]:
+    """Import modules, and give them in running order."""
+    wanted = set(names)
+    return tuple(import_module(f"gateway.modules.{name}").module for name in ORDER if name in wanted)
+
+
+def everything() -> tuple[Module[Any], ...]:
+    """Every module there is, for the manual and the tests."""
+    return load(ORDER)
+
+
+def needed(statements: Iterable[Statement]) -> frozenset[str]:
+    """The modules that a configuration uses: by directive, by variable, and what these need beside them."""
+    from gateway.modules.catalogue import DIRECTIVES, NEEDS, PREFIXES, VARIABLES
+
+    words = set(_words(statements))
+    directives = {word for word, variable in words if not variable}
+    variables = {word for word, variable in words if variable}
+    found = set(ALWAYS)
+    found.update(name for name, text in DIRECTIVES.items() if not directives.isdisjoint(text.split()))
+    found.update(name for name, text in VARIABLES.items() if not variables.isdisjoint(text.split()))
+    for name, text in PREFIXES.items():
+        if any(word.startswith(tuple(text.split())) for word in variables):
+            found.add(name)
+    beside = {more for name in found for more in NEEDS.get(name, "").split()}
+    return frozenset(ORDER) if EVERYTHING in beside else frozenset(found | beside)
+
+
+def _words(statements: Iterable[Statement]) -> Iterator[tuple[str, bool]]:
+    """Names of directives (False) and of variables (True)."""
+    for statement in statements:
+        yield statement.name, False
+        for text in (statement.name, *statement.args):
+            if "$" in text:
+                for name in _VARIABLE.findall(text):
+                    yield name.lower(), True
+        if statement.block:
+            yield from _words(statement.block)

@@ -49,12 +49,12 @@ def defining(conf: AuthRequest, build: Build) -> None:
 
 def asking(conf: AuthRequest, build: Build) -> Handler | None:
     """Run the subrequest for its head, and judge by its status."""
-    if conf.auth_request == "off":
-        return None
     uri, any_admits = encode(conf.auth_request), build.settings.satisfy == "any"
     sets = [
         (build.variable(taken.name, taken.value.place).set, build.text(taken.value)) for taken in conf.auth_request_set
     ]
+    if conf.auth_request == "off":
+        return None
 
     async def auth_request(request: Request) -> Outcome:
         sub = made(request, uri, share_body=False, head_only=True)

@@ -61,6 +61,7 @@ def offering(conf: Brotli, build: Build) -> None:
 
 
 module = Module(
+    needs=("compress",),
     name="brotli", conf=Brotli, check=judging, filter=offering, variables={"brotli_ratio": Variable(ratio("br"))},
     steady=lambda _conf, _build: True,
 )

@@ -29,7 +29,7 @@ _PROGRAM = {
     "echo": (words("[-n] string ...", 0, None), "Give out strings, with spaces between and a line end after."),
     "echo_duplicate": (words("count string", 2, None), "Give out a string many times."),
     "echo_flush": (words("", 0, 0), "Give out at once what has been said."),
-    "echo_sleep": (words("seconds", 1, 1), "Wait."),
+    "echo_sleep": (words("seconds", 1, 1), "Wait for some seconds."),
     "echo_blocking_sleep": (words("seconds", 1, 1), "Wait; other requests go on here."),
     "echo_reset_timer": (words("", 0, 0), "Let $echo_timer_elapsed begin now."),
     "echo_location": (_LOCATION, "Give out another location's answer, and wait for its end."),
@@ -320,6 +320,7 @@ def _shown(text: bytes) -> str:
 
 
 module = Module(
+    needs=("echo_filter",),
     name="echo",
     conf=Echo,
     handlers={Phase.CONTENT: echoing},

@@ -48,6 +48,7 @@ def offering(conf: Gzip, build: Build) -> None:
 
 
 module = Module(
+    needs=("compress",),
     name="gzip",
     conf=Gzip,
     filter=offering,

@@ -344,6 +344,7 @@ def start(shared: Any) -> None:
 
 
 module = Module(
+    needs=("*",),
     name="lua",
     conf=Lua,
     check=check,

@@ -1,5 +1,7 @@
 """Conditional requests: 304 and 412 (ngx_http_not_modified_filter_module; RFC 9110 section 13)."""
 
+from collections.abc import Callable
+
 from gateway.config.schema import block
 from gateway.http.dates import parse_date
 from gateway.http.message import FileBody, Filter, HttpError, Request, Response, Transform
@@ -35,9 +37,9 @@ def judging(_conf: NotModified, build: Build) -> Filter:
     return not_modified
 
 
-def _require(get: object, response: Response) -> None:
+def _require(get: Callable[[bytes], bytes | None], response: Response) -> None:
     """If-Unmodified-Since and If-Match. Raises HttpError(412)."""
-    unmodified, match = get(b"if-unmodified-since"), get(b"if-match")  # type: ignore[operator]
+    unmodified, match = get(b"if-unmodified-since"), get(b"if-match")
     if unmodified is not None and response.last_modified >= 0:
         stated = parse_date(unmodified)
         if stated < 0 or stated < response.last_modified:

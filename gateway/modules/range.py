@@ -187,10 +187,11 @@ def _multipart(response: Response, parts: list[tuple[int, int]], length: int) ->
         pieces.append((opening, start, end))
     tail = b"\r\n--" + boundary + b"--\r\n"
     body = response.body
+    assert isinstance(body, bytes | FileBody)  # of a stream only one part is given
     source = body.data if isinstance(body, FileBody) and body.data is not None else body
     response.content_type, response.charset = b"multipart/byteranges; boundary=" + boundary, None
     response.length = sum(len(opening) + end - start for opening, start, end in pieces) + len(tail)
-    response.body = Parts(source, pieces, tail)  # type: ignore[arg-type]
+    response.body = Parts(source, pieces, tail)
 
 
 def _close(body: object) -> None:

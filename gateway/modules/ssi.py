@@ -104,6 +104,7 @@ def _date(clock: Callable[[float], time.struct_time], gmt: bool) -> Variable:
 
 
 module = Module(
+    needs=("*",),
     name="ssi",
     conf=Ssi,
     filter=including,

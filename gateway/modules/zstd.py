@@ -49,6 +49,7 @@ def offering(conf: Zstd, build: Build) -> None:
 
 
 module = Module(
+    needs=("compress",),
     name="zstd", conf=Zstd, check=judging, filter=offering, variables={"zstd_ratio": Variable(ratio("zstd"))},
     steady=lambda _conf, _build: True,
 )

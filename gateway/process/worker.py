@@ -54,9 +54,9 @@ class Worker:
         bound = [listen for listen in self.cycle.site.listens if listen.bound]
         # to nginx a listening socket is a connection too, and so is the channel to the master
         self.service.limit_connections(self.cycle.events.worker_connections, len(bound) + 1)
+        self.service.start()  # before the first connection, which may come while the others are still set up
         for listen in bound:
             self.service.serve(listen, sockets[listen.key])
-        self.service.start()
 
     def watch(self, signals: dict[signal.Signals, Callable[[], None]]) -> None:
         for number, handle in signals.items():

@@ -7,7 +7,6 @@ what depends on the client's header block alone is made once per block.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gateway import VERSION
 from gateway.http.headers import RequestHeaders
 from gateway.http.message import Getter, Request
 from gateway.http.uri import escape_path
@@ -15,11 +14,10 @@ from gateway.module import Compiled
 
 # nginx's ngx_http_proxy_headers; the values of the lengths are made for each request, empty ones keep the client's away
 LENGTH, CODING = "Content-Length", "Transfer-Encoding"
-# nginx 1.29.7 and later speaks HTTP/1.1 to upstream servers and keeps connections, unless it is told otherwise
-KEEPS = tuple(int(part) for part in VERSION.split(".")) >= (1, 29, 7)
-HTTP_VERSION = "1.1" if KEEPS else "1.0"
-KEPT_CONNECTIONS = 32 if KEEPS else 0  # of an `upstream` block without `keepalive`
-DEFAULTS = (("Host", "$proxy_host"), ("Connection", "" if KEEPS else "close"), (LENGTH, None), (CODING, None))
+# mainline (since 1.29.7) speaks HTTP/1.1 to upstream servers and keeps connections, unless it is told otherwise
+HTTP_VERSION = "1.1"
+KEPT_CONNECTIONS = 32  # of an `upstream` block without `keepalive`
+DEFAULTS = (("Host", "$proxy_host"), ("Connection", ""), (LENGTH, None), (CODING, None))
 KEPT_AWAY = ("TE", "Keep-Alive", "Expect", "Upgrade", "Proxy-Connection")
 
 _names: dict[frozenset[bytes], frozenset[bytes]] = {}

@@ -173,5 +173,5 @@ class Store:
                     found = cursor.next()
                 else:
                     removed = True
-                    found = cursor.delete()
+                    found = cursor.delete() and cursor.key() != b""  # it moves to the next one
         return removed

@@ -37,6 +37,7 @@ http {{
 """
 MIME = Path(__file__).parents[2] / "conf" / "mime.types"
 T = TypeVar("T")
+running: list[Path] = []
 
 
 @dataclass(slots=True)
@@ -240,6 +241,7 @@ def serving(folder: Path, server: str = "", *, http: str = "", files: dict[str, 
     (folder / "main.conf").write_text(written(folder, server, http, ports))
     loaded = load(str(folder / "main.conf"), Paths(f"{folder}/", f"{folder}/"), TABLES)
     log.files.open()
+    running.append(folder)
     loop = loops.new()
     service = Service(loaded.site, loop)
     listens = [listen for listen in loaded.site.listens if listen.bound]
@@ -261,5 +263,7 @@ def serving(folder: Path, server: str = "", *, http: str = "", files: dict[str, 
             sock.close()
         loop.close()
         asyncio.set_event_loop(None)
-        log.files.begin()
-        log.files.settle()
+        running.remove(folder)
+        if not running:  # the log files are the process's
+            log.files.begin()
+            log.files.settle()

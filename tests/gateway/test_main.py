@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway import VERSION
-from gateway.modules import ORDER
+from gateway.modules import everything
 from gateway.process import features
 from gateway.process.options import CONFS, Asked, UsageError, locate, parse
 from tests.gateway.tengine import COMMAND, LIMIT, Tengine, free_port, until
@@ -102,7 +102,7 @@ def test_configure_arguments_say_what_is_here(server: Tengine) -> None:
 
 
 def test_what_is_claimed_is_in_use() -> None:
-    used = {f"modules.{module.name}" for module in ORDER}
+    used = {f"modules.{module.name}" for module in everything()}
     claimed = {feature.part for feature in features.FEATURES if feature.here}
     assert {part for part in claimed - used if part.startswith("modules.")} == set()
 

@@ -1,10 +1,12 @@
 """The printed manual."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
+from gateway import modules
 from gateway.config.args import duration, flag, nothing, size, text
 from gateway.config.manual import Chapter, chapters, manual
-from gateway.config.schema import ANYWHERE, Arg, In, Text, block, directive, many
+from gateway.config.schema import ANYWHERE, Arg, In, Paths, Place, Statement, Text, block, directive, many
 
 
 @block
@@ -68,3 +70,25 @@ def test_chapters() -> None:
     assert one == Chapter("rows", "The printed manual.", (Rows,))
     (core,) = chapters((), [Rows])
     assert core.tables == (Rows,)
+
+
+def test_the_catalogue_is_what_the_modules_declare() -> None:
+    """A new directive is not found until `make docs` has printed the catalogue again."""
+    from gateway.build import CORE_TABLES
+    from gateway.config.manual import catalogue
+    from gateway.modules import everything
+
+    printed = Path(modules.__file__).with_name("catalogue.py").read_text()
+    assert printed == catalogue(everything(), CORE_TABLES), "run `make docs`"
+
+
+def test_only_what_a_configuration_uses_is_needed() -> None:
+    def statement(name: str, *args: str, block: tuple[Statement, ...] | None = None) -> Statement:
+        return Statement(name, args, block, Place("x", 1), Paths("/", "/"))
+
+    plain = modules.needed([statement("http", block=(statement("server", block=(statement("root", "x"),)),))])
+    assert plain == modules.ALWAYS
+    assert "compress" in modules.needed([statement("gzip", "on")])
+    assert "upstream" in modules.needed([statement("log_format", "x", "${upstream_http_x}")])
+    assert "stub_status" in modules.needed([statement("add_header", "X", "a$connections_active")])
+    assert modules.needed([statement("content_by_lua_block", "ngx.say(1)")]) == set(modules.ORDER)

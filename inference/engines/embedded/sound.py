@@ -93,6 +93,6 @@ def frequency(normal: NDArray[np.float64], low: int, rate: int, aperiodic: float
 
 def median_pitch(x: Samples, rate: int) -> float:
     """Median pitch of the voiced frames in Hz; 0 where nothing is voiced."""
-    found = pitch(x, rate)
+    found = pitch(x, rate, aperiodic=APERIODIC / 2)  # glides may be missed here, doubtful frames should be
     voiced = found[found > 0]
     return float(np.median(voiced)) if len(voiced) else 0.0
