@@ -114,17 +114,18 @@ def _about(table: type) -> str:
 
 
 def catalogue(modules: Sequence[Any], core: Iterable[type]) -> str:
-    """The text of gateway/modules/catalogue.py: which module has which directive and variable, and what it needs beside it."""
-    every = {row.name for table in core for row in rows_of(table)}  # `server` is a block of the core too, and in every file
+    """The text of gateway/modules/catalogue.py: which module has which directive and variable, and what it needs."""
+    every = {row.name for table in core for row in rows_of(table)}  # `server` is a block of the core too
     tables: dict[str, dict[str, Iterable[str]]] = {
         "DIRECTIVES": {module.name: {row.name for row in rows_of(module.conf)} - every for module in modules},
         "VARIABLES": {module.name: module.variables for module in modules},
         "PREFIXES": {module.name: module.prefixes for module in modules},
         "NEEDS": {module.name: module.needs for module in modules},
     }
-    lines = ['"""Which module has what; printed by `make docs` from the modules, so that only what is used is imported."""']
-    for title, table in tables.items():
-        lines += ["", f"{title}: dict[str, str] = {{"]
+    title = "Which module has what; printed by `make docs` from the modules, so that only what is used is imported."
+    lines = [f'"""{title}"""']
+    for name, table in tables.items():
+        lines += ["", f"{name}: dict[str, str] = {{"]
         for module, names in sorted(table.items()):
             words = " ".join(sorted(set(names)))
             if words:

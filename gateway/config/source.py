@@ -19,11 +19,11 @@ from operator import length_hint
 from gateway.config.schema import ConfigError, Paths, Place, Statement
 
 
-def _crossplane() -> Callable[[Iterator[str]], Iterator[tuple[str, int, bool]]]:
-    """crossplane's lexer, without the package around it: its tables and its JSON writer would cost every process 0.5 MB.
+def _crossplane() -> Callable[[list[Iterator[str]]], Iterator[tuple[str, int, bool]]]:
+    """crossplane's lexer, without the package around it: tables and a JSON writer that cost every process 0.5 MB.
 
-    Its public lex() opens the file itself and would lose bytes that are no UTF-8. Its own Lua lexer miscounts braces after
-    escaped quotes, in long brackets and in long comments, and is not registered without the package.
+    Its public lex() opens the file itself and would lose bytes that are no UTF-8. Its own Lua lexer miscounts braces
+    after escaped quotes, in long brackets and in long comments, and is not registered without the package.
     """
     spec = importlib.util.find_spec("crossplane")
     if spec is None:

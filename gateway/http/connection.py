@@ -68,6 +68,13 @@ def _disabled(request: Request, browsers: frozenset[str]) -> bool:
     return "msie6" in browsers and request.method == b"POST" and at >= 0 and old and b"Opera" not in agent
 
 
+def _faulty(request: Request, response: Response, error: HttpError) -> Awaitable[Response]:
+    """What answers in place of a response, as the body that nobody wanted is at fault."""
+    if not isinstance(response.body, bytes):
+        response.body.close()
+    return refuse(request, error)
+
+
 class Connection(asyncio.Protocol):
     """See the module. Implements `gateway.http.message.Peer`."""
 
@@ -439,6 +446,8 @@ class Connection(asyncio.Protocol):
             if request.error_status:
                 body.wanted = None  # nginx: an error answers an expectation by itself
             body.discard()
+            if body.error is not None and not request.error_status:
+                return self._answer(request, _faulty(request, response, body.error))
         try:
             rest = send(request, response, self)
         except HttpError as error:  # a filter refuses the head (412, 416)

@@ -180,7 +180,7 @@ def _piece(name: str, escape: Escape, missing: bytes, lookup: Lookup) -> Piece:
             return escape(get(request) or b"") or missing
 
         return user
-    if name in ("args", "query_string", "uri", "document_uri"):
+    if name in ("args", "query_string"):
         # nginx has no value where the request had none; the core's getters answer b""
         return lambda request: escape(get(request) or b"") or missing
 

@@ -198,6 +198,7 @@ class Peer(Protocol):
     local: bytes  # our address as text
     local_port: int
     number: int  # nginx's $connection, the "*N" of the error log
+    started: float  # wall clock, seconds since the epoch
     served: int  # requests begun on this connection, this one included: $connection_requests
     scheme: bytes
     sent: int  # bytes written for the present request: $bytes_sent

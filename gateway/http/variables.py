@@ -41,6 +41,10 @@ def _server_port(request: Request) -> bytes | None:
     return b"%d" % request.main.peer.local_port
 
 
+def _uri(request: Request) -> bytes | None:
+    return request.uri or (b"" if request.main.method else None)  # "": it was refused, None: not even read
+
+
 def _is_args(request: Request) -> bytes | None:
     return b"?" if request.args else b""
 
@@ -129,8 +133,8 @@ CORE: Mapping[str, Variable] = {
     "args": Variable(lambda request: request.args, _set_args),
     "query_string": Variable(lambda request: request.args),
     "is_args": Variable(_is_args),
-    "uri": Variable(lambda request: request.uri or None),
-    "document_uri": Variable(lambda request: request.uri or None),
+    "uri": Variable(_uri),
+    "document_uri": Variable(_uri),
     "request_uri": Variable(lambda request: request.main.target or None),
     "request_method": Variable(lambda request: request.main.method or None),
     "request": Variable(lambda request: request.main.line),
@@ -157,6 +161,7 @@ CORE: Mapping[str, Variable] = {
     "limit_rate": Variable(_limit_rate, _set_limit_rate),
     "hostname": Variable(lambda request: _HOSTNAME),
     "nginx_version": Variable(lambda request: VERSION.encode()),
+    "connection_time": Variable(lambda request: b"%.3f" % max(time.time() - request.main.peer.started, 0.0)),
     "pid": Variable(lambda request: b"%d" % os.getpid()),
     "msec": Variable(lambda request: b"%.3f" % time.time()),
 }

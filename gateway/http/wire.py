@@ -298,7 +298,7 @@ def _request_line(raw: bytes, merge_slashes: bool) -> RequestLine:
         http = _http(version, text) if version else 9
         line = RequestLine(text, method, path, http)
         if method != b"CONNECT":
-            line.uri, line.args = parse_path(path, merge_slashes)
+            _read_path(line, path, merge_slashes)
     except UriError:
         raise RequestError(400, f"client sent invalid request {_READING_LINE}", text) from None
     if http == 9 and method != b"GET":
@@ -308,6 +308,16 @@ def _request_line(raw: bytes, merge_slashes: bool) -> RequestLine:
         if not line.host:
             raise RequestError(400, "client sent invalid host in request line", text)
     return line
+
+
+def _read_path(line: RequestLine, path: bytes, merge_slashes: bool) -> None:
+    """Raises RequestError; to nginx method and version are known by then, and the URI is empty."""
+    try:
+        line.uri, line.args = parse_path(path, merge_slashes)
+    except UriError:
+        line.uri = line.target = b""
+        reason = f"client sent invalid request {_READING_LINE}"
+        raise RequestError(400, reason, line.line, Head(line, NO_HEADERS, 0)) from None
 
 
 def _authority_form(target: bytes) -> bytes:

@@ -5,8 +5,8 @@ read from the end). Filters: what judges the untouched response first (not_modif
 `add_header` does, then what changes bodies, then compression (the first that compresses wins), then ranges of what is
 left.
 
-Only the modules that a configuration uses are imported: `catalogue.py`, printed from the modules by `make docs`, says which
-module has which directive and variable.
+Only the modules that a configuration uses are imported: `catalogue.py`, printed from the modules by `make docs`, says
+which module has which directive and variable.
 """
 
 import re

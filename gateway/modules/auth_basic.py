@@ -61,7 +61,7 @@ class Users:
 
 
 def parsed(data: bytes) -> dict[bytes, bytes]:
-    """Names and stored passwords: the first line for a name counts; a password ends at a colon or at a carriage return."""
+    """Names and stored passwords: a name's first line counts; a password ends at a colon or a carriage return."""
     found: dict[bytes, bytes] = {}
     for line in data.split(b"\n"):
         name, colon, rest = line.partition(b":")

@@ -3,7 +3,20 @@
 from dataclasses import dataclass
 
 from gateway.config.args import encode, flag, mime_types, string
-from gateway.config.schema import ANYWHERE, Arg, ConfigError, In, Level, Merge, Statement, Text, block, directive, many
+from gateway.config.schema import (
+    ANYWHERE,
+    Arg,
+    ConfigError,
+    In,
+    Level,
+    Merge,
+    Place,
+    Statement,
+    Text,
+    block,
+    directive,
+    many,
+)
 from gateway.http.message import Filter, Request, Response, Transform
 from gateway.module import Build, Module
 
@@ -21,6 +34,7 @@ class Table:
     source: bytes
     target: bytes
     pairs: tuple[tuple[int, bytes], ...]
+    place: Place
 
 
 def _map(statement: Statement) -> Table:
@@ -35,17 +49,20 @@ def _map(statement: Statement) -> Table:
     for entry in statement.block or ():
         if len(entry.args) != 1:
             raise ConfigError("invalid parameters number", entry.place)
-        try:
-            code, text = (
-                int(entry.name, 16),
-                bytes.fromhex(entry.args[0].zfill(len(entry.args[0]) + len(entry.args[0]) % 2)),
-            )
-        except ValueError:
-            raise ConfigError(f'invalid value "{entry.name}"', entry.place) from None
-        if code > 255 or (len(text) != 1 and target != _UTF8):
+        code, text = int.from_bytes(_hexadecimal(entry.name, entry.place), "big"), _hexadecimal(entry.args[0], entry.place)
+        if code > 255:
+            raise ConfigError(f'invalid value "{entry.name}"', entry.place)
+        if len(text) != 1 and target != _UTF8:
             raise ConfigError(f'invalid value "{entry.args[0]}"', entry.place)
         pairs.append((code, text))
-    return Table(source, target, tuple(pairs))
+    return Table(source, target, tuple(pairs), statement.place)
+
+
+def _hexadecimal(word: str, place: Place) -> bytes:
+    try:
+        return bytes.fromhex(word.zfill(len(word) + len(word) % 2))
+    except ValueError:
+        raise ConfigError(f'invalid value "{word}"', place) from None
 
 
 @block
@@ -132,11 +149,18 @@ def _reference(char: str) -> bytes:
 
 
 def judge(conf: Charset, level: Level) -> None:
-    """nginx refuses a pair of charsets without a table between them."""
+    """nginx refuses two tables for a pair of charsets, and a pair without one."""
+    known: set[frozenset[bytes]] = set()
+    for table in conf.charset_map:
+        pair = frozenset((table.source, table.target))
+        if pair in known:
+            names = f'"{table.source.decode()}" and "{table.target.decode()}"'
+            raise ConfigError(f'duplicate "charset_map" between {names}', table.place)
+        known.add(pair)
     source, target = encode(conf.source_charset.lower()), encode(conf.charset.raw.lower())
     if not source or b"$" in source + target or target in (b"off", source):
         return
-    if not any({table.source, table.target} == {source, target} for table in conf.charset_map):
+    if {source, target} not in known:
         raise ConfigError(f'no "charset_map" between the charsets "{conf.source_charset}" and "{conf.charset.raw}"')
 
 

@@ -128,4 +128,10 @@ def _from_asset(assets: Assets, request: Request, response: Response, uri: bytes
     return True
 
 
-module = Module(needs=("immutable",), name="fingerprint", conf=Fingerprint, handlers={Phase.PRECONTENT: naming}, filter=rewriting)
+module = Module(
+    name="fingerprint",
+    conf=Fingerprint,
+    handlers={Phase.PRECONTENT: naming},
+    filter=rewriting,
+    needs=("immutable",),
+)

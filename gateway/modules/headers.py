@@ -45,12 +45,12 @@ def _added(statement: Statement) -> Added:
 def _expires(statement: Statement) -> tuple[bool, str, Place]:
     words = statement.args
     if len(words) == 2 and words[0] != "modified":
-        raise ConfigError('invalid value "' + words[0] + '"', statement.place)
+        raise ConfigError(f'"{statement.name}" directive invalid value', statement.place)
     if "$" not in words[-1]:
         try:
             parse_expiry(words[-1], modified=len(words) == 2)
         except ValueError as error:
-            raise ConfigError(str(error), statement.place) from None
+            raise ConfigError(f'"{statement.name}" directive {error}', statement.place) from None
     return len(words) == 2, words[-1], statement.place
 
 

@@ -3,25 +3,33 @@
 import os
 
 from gateway import log
-from gateway.config.args import strings
-from gateway.config.schema import ANYWHERE, block, directive
+from gateway.config.schema import ANYWHERE, Arg, ConfigError, Statement, block, many
 from gateway.http.message import Handler, HttpError, Outcome, Redirect, Request
 from gateway.http.report import report
 from gateway.module import Build, Module, Phase
+
+
+def _names(statement: Statement) -> tuple[str, ...]:
+    if "" in statement.args:
+        raise ConfigError('index "" in "index" directive is invalid', statement.place)
+    return statement.args
 
 
 @block
 class Index:
     """Which files stand for a folder."""
 
-    index: tuple[str, ...] = directive(
-        ANYWHERE, strings(1), ("index.html",), "Files tried, in order, for a URI that ends in a slash."
+    index: tuple[tuple[str, ...], ...] = many(
+        ANYWHERE,
+        Arg("file ...", 1, None, _names),
+        "Files tried, in order, for a URI that ends in a slash; `index.html` where none is named.",
     )
 
 
 def indexing(conf: Index, build: Build) -> Handler:
     """Redirect internally to the first file that exists."""
-    names = [build.text(name) for name in conf.index]
+    listed = conf.index or (("index.html",),)
+    names = [build.text(name) for several in listed for name in several]
 
     def index(request: Request) -> Outcome:
         uri = request.uri
@@ -35,7 +43,7 @@ def indexing(conf: Index, build: Build) -> Handler:
             try:
                 os.stat(folder + file)
             except (FileNotFoundError, NotADirectoryError):
-                _judge_folder(request, folder)
+                _judge_folder(request, folder, file)
                 continue
             except OSError as error:
                 level = log.ERROR if isinstance(error, PermissionError) else log.CRIT
@@ -48,11 +56,11 @@ def indexing(conf: Index, build: Build) -> Handler:
     return index
 
 
-def _judge_folder(request: Request, folder: bytes) -> None:
+def _judge_folder(request: Request, folder: bytes, file: bytes) -> None:
     """A folder that does not exist is 404, not an empty folder. Raises HttpError."""
     if not os.path.isdir(folder):
         if request.location.settings.log_not_found:
-            report(request, log.ERROR, f'"{_shown(folder)}" is not found (2: No such file or directory)')
+            report(request, log.ERROR, f'"{_shown(folder + file)}" is not found (2: No such file or directory)')
         raise HttpError(404)
 
 

@@ -9,7 +9,7 @@ Source: https://nginx.org/en/docs/http/ngx_http_realip_module.html
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gateway.config.args import encode, flag, network
 from gateway.config.schema import ANYWHERE, Arg, ConfigError, Place, Statement, block, directive, many

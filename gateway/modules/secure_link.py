@@ -12,7 +12,7 @@ from base64 import urlsafe_b64decode
 from hashlib import md5
 
 from gateway.config.args import encode, number, string, text
-from gateway.config.schema import ANYWHERE, ConfigError, In, Level, Text, block, directive
+from gateway.config.schema import ANYWHERE, ConfigError, Level, Text, block, directive
 from gateway.http.message import Getter, Request
 from gateway.module import Build, Module, Variable
 
@@ -35,7 +35,7 @@ class SecureLink:
         ANYWHERE, text("expression"), None, "What the hash is made of.", default_text="-"
     )
     secure_link_secret: str = directive(
-        In.LOCATION, string("word"), "", "The secret of links /prefix/hash/link.", default_text="-"
+        ANYWHERE, string("word"), "", "The secret of links /prefix/hash/link.", default_text="-"
     )
 
 

@@ -77,7 +77,7 @@ class UserId:
         ANYWHERE,
         Arg("off | flag ...", 1, 3, _flags),
         frozenset(),
-        "Attributes of the cookie: secure, httponly, samesite=…",
+        "Attributes of the cookie (secure, httponly, samesite=…).",
         default_text="off",
     )
     userid_mark: bytes = directive(

@@ -177,7 +177,7 @@ def drop(user: User) -> None:
     os.setuid(user.uid)
     if not os.access(os.__file__, os.R_OK):
         folder = os.path.dirname(os.__file__)
-        text = f'user "{user.name}" cannot read {folder}: what the configuration needs was imported before, the rest will fail'
+        text = f'user "{user.name}" cannot read {folder}: what is imported from now on will fail'
         log.main.write(log.WARN, text + '; install Python where all may read it, or set "user"')
 
 

@@ -48,7 +48,8 @@ def prepare(shared: dict[Any, Any], owner: tuple[int, int] | None) -> None:
     for zone in zones.values():
         _same_key(zone)
     try:
-        if not _Folder.path:
+        if not os.path.isdir(_Folder.path):  # at first, or when someone has tidied up
+            remove()
             _make()
         if owner is not None:
             os.chown(_Folder.path, *owner)

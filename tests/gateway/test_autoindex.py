@@ -51,7 +51,7 @@ def test_html_links_lead_to_their_files(site: Site) -> None:
     answer = site.get("/d/")
     assert (answer.get("Content-Type"), answer.get("Transfer-Encoding")) == ("text/html", "chunked")
     page = Links()
-    page.feed(answer.body.decode())
+    page.feed(answer.body.decode(errors="replace"))  # long names are cut by bytes
     assert page.links[:3] == ["../", "Z/", "z/"]  # folders first, by bytes
     names = [unquote(link).removeprefix("./") for link in page.links[3:]]
     assert names == sorted([*NAMES, "dangling"], key=str.encode)

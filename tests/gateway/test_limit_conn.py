@@ -67,7 +67,7 @@ def test_counted_until_the_client_goes(server: Tengine) -> None:
         assert status(server, "/status") == 429
     until(lambda: status(server, "/page") == 200)
     log = server.log()
-    assert '[error]' in log and 'limiting connections by zone "one", client: 127.0.0.1' in log
+    assert "[error]" in log and 'limiting connections by zone "one", client: 127.0.0.1' in log
     assert 'limiting connections, dry run, by zone "one"' in log
 
 

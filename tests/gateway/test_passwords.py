@@ -19,7 +19,19 @@ STORED = [
     (b"pw", b"$6$salt$AkOOBO38SQQ8T8Q46KuCONe.8zg41nvCDKDq7pVQd2n2hy8sf8aR3G89VY.57up0eSIa/69odCCcLT4hx7FpW/"),
 ]
 HERE = [(b"pw", b"$2b$04$abcdefghijklmnopqrstuuyvPXIbu7xe6/CED2DzX8z6Si09MlzlW")]  # where libcrypt is libxcrypt
-BROKEN = [b"", b"x", b"$apr1$", b"$apr1$salt", b"$1$", b"{SHA}", b"{SHA}Zm9vCg==", b"{SSHA}", b"{SSHA}Zm9vCg==", b"{SSHA}___", b"*0"]
+BROKEN = [
+    b"",
+    b"x",
+    b"$apr1$",
+    b"$apr1$salt",
+    b"$1$",
+    b"{SHA}",
+    b"{SHA}Zm9vCg==",
+    b"{SSHA}",
+    b"{SSHA}Zm9vCg==",
+    b"{SSHA}___",
+    b"*0",
+]
 
 
 @pytest.mark.parametrize(("password", "stored"), STORED)

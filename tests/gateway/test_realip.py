@@ -155,5 +155,5 @@ def test_mistakes_are_those_of_nginx(tmp_path: Path, text: str) -> None:
 
 
 def test_what_connections_cannot_do_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="proxy_protocol.* is not supported yet"):
+    with pytest.raises(ConfigError, match=r"proxy_protocol.* is not supported yet"):
         compiled(tmp_path, "real_ip_header proxy_protocol;")

@@ -228,7 +228,9 @@ def test_a_zone_lives_on_by_name_size_and_use(memory: Path) -> None:
 def test_a_zone_keeps_its_key(memory: Path, kind: str, said: str) -> None:
     folder.prepare(one := site(Zone("a", SIZE, kind, "$uri")), None)
     folder.settle(one)
-    with pytest.raises(ConfigError, match=f'{said} "a" uses the "\\$args" key while previously it used the "\\$uri" key'):
+    with pytest.raises(
+        ConfigError, match=f'{said} "a" uses the "\\$args" key while previously it used the "\\$uri" key'
+    ):
         folder.prepare(site(Zone("a", SIZE, kind, "$args")), None)
 
 
@@ -251,6 +253,17 @@ def test_stale_folders_go_and_others_stay(memory: Path) -> None:
     assert len([path for path in memory.iterdir() if path.name.startswith(folder.PREFIX)]) == 2
 
 
+def test_a_folder_that_someone_removed_is_made_again(memory: Path) -> None:
+    first = Zone("a", SIZE, "limit_req_zone", "$uri")
+    folder.prepare(site(first), None)
+    Path(first.path).parent.rmdir()
+    again = Zone("a", SIZE, "limit_req_zone", "$uri")
+    folder.prepare(shared := site(again), None)
+    zones.start(shared)
+    again.store.update(b"k", lambda _value: stamped(1))
+    again.store.close()
+
+
 def test_little_room_is_said_and_survived(memory: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
     monkeypatch.setattr(os, "statvfs", lambda _path: SimpleNamespace(f_bavail=1, f_frsize=4096))
     zone = Zone("a", SIZE, "limit_req_zone", "$uri")
@@ -261,7 +274,9 @@ def test_little_room_is_said_and_survived(memory: Path, monkeypatch: pytest.Monk
     zone.store.close()
 
 
-def test_a_folder_that_cannot_be_made_is_an_error_with_its_reason(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_made_is_an_error_with_its_reason(
+    memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def mkdtemp(**_words: str) -> str:
         raise OSError(errno.ENOSPC, "full")
 
