@@ -24,6 +24,7 @@ def mend_standard_streams() -> None:
 
 mend_standard_streams()
 
+from gateway.process import loop  # noqa: E402, F401  # isort: skip  # first of all: it decides how asyncio is imported
 from gateway import VERSION, log  # noqa: E402  # only now may anything be opened
 from gateway.config.schema import ConfigError  # noqa: E402
 from gateway.net.listener import ListenError  # noqa: E402

@@ -74,9 +74,7 @@ class LevelBuild:
 
     def define(self, name: str, variable: Variable) -> None:
         """Add a variable of the configuration's own. Raises ConfigError if the name belongs to nginx."""
-        builtin = self.compiler.builtin.get(name)
-        if builtin is not None and builtin.set is None:
-            raise ConfigError(f'the duplicate "{name}" variable')
+        self.compiler.judge_name(name)
         self.compiler.defined[name] = variable
 
     def conf(self, table: type[N]) -> N:
@@ -181,7 +179,9 @@ class Compiler:
             return
         for pattern in self._patterns_of(level):
             for name in pattern.names:
+                self.judge_name(name, level.place)
                 self.defined.setdefault(name, variables.named_capture(name))
+        paths.judge(level)
         build = self._build(level)
         for module in self.modules:
             conf = merged(module.conf, level)
@@ -189,6 +189,12 @@ class Compiler:
                 module.check(conf, level)
             if module.define is not None:
                 module.define(conf, build)
+
+    def judge_name(self, name: str, place: Place | None = None) -> None:
+        """Whether a configuration may define a variable of this name. Raises ConfigError."""
+        builtin = self.builtin.get(name)
+        if builtin is not None and builtin.set is None:
+            raise ConfigError(f'the duplicate "{name}" variable', place)
 
     def lookup(self, name: str, place: Place | None) -> Variable:
         """Find a variable by name. Raises ConfigError."""

@@ -19,7 +19,11 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
-from hashlib import blake2b
+
+try:
+    from _blake2 import blake2b  # hashlib would load OpenSSL, 1 MB in every process
+except ImportError:
+    from hashlib import blake2b
 
 from gateway import codings, log
 from gateway.http.flow import Wait

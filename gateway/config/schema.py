@@ -223,7 +223,7 @@ def block(cls: type[T]) -> type[T]:
             name = row.name or (attribute if len(declared.rows) == 1 else "")
             rows.append(replace(row, name=name, field=attribute))
         setattr(cls, attribute, _default(declared.default))
-    made = dataclass(slots=True)(cls)
+    made = dataclass(slots=True, repr=False, eq=False, match_args=False)(cls)
     made.__rows__ = tuple(rows)  # type: ignore[attr-defined]  # a table is known by it, see `rows_of`
     return made
 

@@ -15,6 +15,7 @@ _WORDS = {"ipv6only": ("on", "off"), "so_keepalive": (), "accept_filter": ()}  #
 _KEEPALIVE = re.compile(r"on|off|(?=.*\d)(?:\d+[smhdwMy]*)?(?::(?:\d+[smhdwMy]*)?(?::\d*)?)?")
 PROTOCOLS = re.compile("ssl|http2|quic|spdy|proxy_protocol")  # these say nothing of the socket
 _FLAGS = re.compile(f"default_server|default|bind|deferred|reuseport|multipath|{PROTOCOLS.pattern}")
+_ABSENT = ("quic", "proxy_protocol")  # to leave them out would change what clients must speak
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,8 @@ def _options(words: list[str], place: Place) -> dict[str, object]:
     options: dict[str, object] = {}
     for word in words:
         name, equals, value = word.partition("=")
+        if word in _ABSENT:
+            raise ConfigError(f'the "{word}" parameter of "listen" is not supported yet', place)
         if _FLAGS.fullmatch(word):
             options["default_server" if word == "default" else word] = True
         elif equals and name in _NUMBERS:

@@ -19,7 +19,7 @@ from gateway.http.headers import NO_HEADERS
 from gateway.http.message import ClientGone, HttpError, Request, Response
 from gateway.http.output import send
 from gateway.http.pages import SILENT
-from gateway.http.replay import keep
+from gateway.http.replay import fitting, keep, watch
 from gateway.http.report import report
 from gateway.http.router import Listen, Server
 from gateway.http.sendfile import sendfile
@@ -328,8 +328,10 @@ class Connection(asyncio.Protocol):
     def _begin(self, found: Head) -> None:
         """Make the request and run it."""
         replay = found.replay
+        if replay is None and found.origin.steady:
+            replay = fitting(found)
         if replay is not None:
-            if replay.answer(self):
+            if replay.answer(self, found):
                 return
             found.replay = None
         service = self.service
@@ -344,9 +346,10 @@ class Connection(asyncio.Protocol):
         self.served += 1
         service.counters.requests += 1
         request.keepalive = found.keepalive and not service.draining
-        headers = found.headers
-        if headers.content_length > 0 or headers.chunked or headers.expect_continue:
+        if found.headers.framed:
             self._open_body(request)
+        if found.origin.steady:
+            watch(request, found)
         self.deadline = 0.0
         self.request = request
         self.sent = 0
@@ -356,17 +359,19 @@ class Connection(asyncio.Protocol):
             if rest is None:
                 response = request.response
                 if response is not None and response.steady is not None:
-                    if found.seen:
-                        keep(self, found, request, response)
-                    found.seen = True
+                    keep(self, found, request, response)
+                request.headers = found.headers
                 self._ended(request)
                 return
         else:
             rest = self._answer(request, answer)
+        request.headers = found.headers
         self._run(request, rest)
 
     def _open_body(self, request: Request) -> None:
         headers = request.headers
+        if not headers.chunked and headers.content_length <= 0 and not headers.expect_continue:
+            return
         wanted = self.send_continue if headers.expect_continue and request.http > 10 else None
         length = -1 if headers.chunked else max(headers.content_length, 0)
         request.body = body = RequestBody(length, pause=self.pause_body, resume=self.resume_body, wanted=wanted)
@@ -543,6 +548,7 @@ class Connection(asyncio.Protocol):
     expired = closing.expired
     abort = closing.abort
     drain = closing.drain
+    finish_closing = closing.finish_closing
 
     # --- upgrade
 

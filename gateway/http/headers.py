@@ -164,6 +164,7 @@ class RequestHeaders:
     close = False  # Connection says so
     keep_alive = False
     expect_continue = False
+    framed = False  # it says something of a body
     repeated = False  # some name stands there twice
     forms: dict[Any, Any] | None = None
     _items: tuple[Pair, ...] | None = None
@@ -182,13 +183,13 @@ class RequestHeaders:
         if b"host" in index:
             self.host = _checked_host(index[b"host"])
         if b"content-length" in index:
-            self.content_length = _length(index[b"content-length"])
+            self.content_length, self.framed = _length(index[b"content-length"]), True
         if b"transfer-encoding" in index:
-            self.chunked = _chunked(index[b"transfer-encoding"], index.get(b"content-length"))
+            self.chunked, self.framed = _chunked(index[b"transfer-encoding"], index.get(b"content-length")), True
         if b"connection" in index:
             self._read_connection(index[b"connection"])
         if b"expect" in index:
-            self.expect_continue = index[b"expect"].lower() == b"100-continue"
+            self.expect_continue, self.framed = index[b"expect"].lower() == b"100-continue", True
 
     def _read_connection(self, value: bytes) -> None:
         if not self.repeated:

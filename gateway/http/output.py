@@ -30,6 +30,8 @@ def filtered(request: Request, response: Response) -> list[Transform]:
             else:
                 transforms.append(transform)
             response.changed = True
+    if response.trailers is not None:
+        _make_room_for_trailers(request, response)
     return transforms
 
 
@@ -66,18 +68,29 @@ def send(request: Request, response: Response, connection: "Connection") -> Awai
                 response.length = len(body)
         connection.send_whole(request, response, body)
         return None
-    if transforms:
+    if transforms or (response.trailers is not None and isinstance(body, FileBody)):
         return _transform(request, response, connection, body, transforms)
     if isinstance(body, FileBody):
         return connection.send_file(request, response, body)
     return _stream(request, response, connection, body)
 
 
+def _make_room_for_trailers(request: Request, response: Response) -> None:
+    """Trailers come after chunks only: a client that knows none gets none."""
+    if request.http > 10 and request.location.settings.chunked_transfer_encoding:
+        response.length = -1 if request.method != b"HEAD" else response.length
+    else:
+        response.trailers = None
+
+
 def _read_whole(body: FileBody) -> bytes:
     try:
-        return os.pread(body.fd, body.length, body.offset)
+        data = os.pread(body.fd, body.length, body.offset)
     finally:
         body.close()
+    if len(data) != body.length:
+        raise OSError("file was truncated while it was sent")
+    return data
 
 
 def _head_only(request: Request, response: Response, connection: "Connection") -> None:
@@ -85,7 +98,7 @@ def _head_only(request: Request, response: Response, connection: "Connection") -
     if status == 204 and response.conditional:  # an upstream's own is passed on as it is
         response.content_type, response.last_modified, response.last_modified_text = None, -1, None
     length = response.known_length() if status != 204 or not response.conditional else -1
-    connection.send_head(request, response, length, chunked=False)
+    response.sent = connection.send_head(request, response, length, chunked=False), b""
     close = getattr(response.body, "close", None)
     if close is not None:
         close()

@@ -2,19 +2,37 @@
 
 import os
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from gateway.config.args import encode
-from gateway.config.schema import Level, Text
+from gateway.config.bind import place_of
+from gateway.config.schema import ConfigError, Level, Text
 from gateway.http.message import Request
 from gateway.http.mime import extension
 from gateway.http.settings import Http
+from gateway.http.text import split
 
 if TYPE_CHECKING:
     from gateway.http.plan import Build
 
 BELOW_ALIAS = "below alias"  # a note: the URI is a name below the alias of a regular expression
 TYPES_KEPT = 1024  # memo of extensions seen; real sites have a few dozen
+
+
+def judge(level: Level) -> None:
+    """What nginx refuses of a level's own `root` and `alias`. Raises ConfigError."""
+    found = [name for table, name in level.values if table is Http and name in ("root", "alias")]
+    for earlier, later in pairwise(found):
+        text = f'"{later}" directive is duplicate, "{earlier}" directive was specified earlier'
+        raise ConfigError(text, place_of(level, Http, later))
+    for name in found:
+        place = place_of(level, Http, name)
+        if name == "alias" and level.head[0] == "@":
+            raise ConfigError('the "alias" directive cannot be used inside the named location', place)
+        for part in split(level.values[Http, name].raw, place):
+            if part in ("document_root", "realpath_root"):
+                raise ConfigError(f'the ${part} variable cannot be used in the "{name}" directive', place)
 
 
 def alias(build: "Build") -> tuple[Text, bytes | None] | None:

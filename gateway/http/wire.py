@@ -62,12 +62,13 @@ class RequestError(HttpError):
 class RequestLine:
     """A parsed request line, shared by all requests that sent the same one."""
 
-    __slots__ = ("args", "host", "http", "line", "method", "target", "uri")
+    __slots__ = ("args", "host", "http", "line", "method", "steady", "target", "uri")
 
     def __init__(self, line: bytes, method: bytes, target: bytes, http: int) -> None:
         self.line, self.method, self.target, self.http = line, method, target, http
         self.uri = b"/"
         self.args = self.host = b""
+        self.steady: bool | None = None  # what asks for it may be answered alike (http/replay); None: not known yet
 
 
 class Head:
@@ -82,13 +83,14 @@ class Head:
         "keepalive",
         "line",
         "method",
+        "origin",
         "replay",
-        "seen",
         "target",
         "uri",
     )
 
     def __init__(self, line: RequestLine, headers: RequestHeaders, end: int) -> None:
+        self.origin = line
         self.method = line.method
         self.target = line.target
         self.uri = line.uri
@@ -100,7 +102,6 @@ class Head:
         self.end = end
         # RFC 9112 section 9.3
         self.keepalive = not headers.close if http > 10 else headers.keep_alive
-        self.seen = False  # answered before: this object is the memo's, shared by all requests that sent the same bytes
         self.replay: Replay | None = None
 
 

@@ -45,18 +45,20 @@ def send_whole(connection: "Connection", request: Request, response: Response, b
     request.body_sent = len(body)
 
 
-def send_head(connection: "Connection", request: Request, response: Response, length: int, *, chunked: bool) -> None:
-    """The head of an answer whose body follows in pieces."""
+def send_head(connection: "Connection", request: Request, response: Response, length: int, *, chunked: bool) -> bytes:
+    """The head of an answer whose body follows in pieces, or that has none; returns what was written."""
     if request.http == 9:
         connection.chunked = False
-        return
+        return b""
     if chunked and (request.http < 11 or not request.location.settings.chunked_transfer_encoding):
         chunked = False
         request.keepalive = False
     connection.chunked = chunked
     if chunked:
         request.main.keep("chunked", True)
-    connection.write(head(request, response, length, chunked=chunked))
+    data = head(request, response, length, chunked=chunked)
+    connection.write(data)
+    return data
 
 
 async def send_chunk(connection: "Connection", request: Request, data: bytes) -> None:

@@ -49,7 +49,8 @@ def _map(statement: Statement) -> Table:
     for entry in statement.block or ():
         if len(entry.args) != 1:
             raise ConfigError("invalid parameters number", entry.place)
-        code, text = int.from_bytes(_hexadecimal(entry.name, entry.place), "big"), _hexadecimal(entry.args[0], entry.place)
+        code = int.from_bytes(_hexadecimal(entry.name, entry.place), "big")
+        text = _hexadecimal(entry.args[0], entry.place)
         if code > 255:
             raise ConfigError(f'invalid value "{entry.name}"', entry.place)
         if len(text) != 1 and target != _UTF8:

@@ -1,4 +1,4 @@
-"""A site served by a thread of the test's own process: real sockets and the worker's own loop, without a start of 0.5 s.
+"""A site served by a thread of the test's own process: real sockets and a worker's loop, without the start of one.
 
 A test may look at the worker's side with `site.ask(lambda service: …)`, which runs on the loop.
 """
@@ -239,6 +239,9 @@ def serving(folder: Path, server: str = "", *, http: str = "", files: dict[str, 
         os.utime(path, (1_000_000_000, 1_000_000_000))  # Sun, 09 Sep 2001 01:46:40 GMT
     ports = free_port(), free_port()
     (folder / "main.conf").write_text(written(folder, server, http, ports))
+    if not running:  # nothing that a test has only loaded
+        log.files.begin()
+        log.files.settle()
     loaded = load(str(folder / "main.conf"), Paths(f"{folder}/", f"{folder}/"), TABLES)
     log.files.open()
     running.append(folder)

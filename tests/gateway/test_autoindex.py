@@ -1,4 +1,4 @@
-"""autoindex: each form of the listing, its order, its columns, and names that need escaping. Beside nginx: tests/parity."""
+"""autoindex: each form of the listing, its order, its columns, names that need escaping. Beside nginx: tests/parity."""
 
 import json
 import os
@@ -13,7 +13,19 @@ import pytest
 from tests.gateway.livesite import Site, serving
 from tests.gateway.nginx import agrees, needs_nginx
 
-NAMES = ["a", "b&<c>.txt", 'q"uote', "sp ace", "é.txt", "with:colon", "n" * 60, "é" * 60, "n" * 50, "hash#?", "percent%41"]
+NAMES = [
+    "a",
+    "b&<c>.txt",
+    'q"uote',
+    "sp ace",
+    "é.txt",
+    "with:colon",
+    "n" * 60,
+    "é" * 60,
+    "n" * 50,
+    "hash#?",
+    "percent%41",
+]
 SERVER = """
 autoindex on;
 location /sizes/ { autoindex_exact_size off; autoindex_localtime on; }
@@ -66,13 +78,18 @@ def test_columns_stand_below_each_other(site: Site, target: str) -> None:
     assert len(lines) >= len(NAMES)
     coding = "utf-8" if target == "/utf8/" else "latin-1"
     plain = [line.partition(b">")[2].replace(b"</a>", b"") for line in lines]
-    shown = [line.replace(b"&amp;", b"&").replace(b"&lt;", b"<").replace(b"&gt;", b">").replace(b"&quot;", b'"') for line in plain]
+    shown = [
+        line.replace(b"&amp;", b"&").replace(b"&lt;", b"<").replace(b"&gt;", b">").replace(b"&quot;", b'"')
+        for line in plain
+    ]
     assert len({line.decode(coding, "surrogateescape").index("09-Sep") for line in shown}) == 1
 
 
 def test_rounded_sizes(site: Site) -> None:
     page = site.get("/sizes/").body.decode()
-    found = {line.partition(">")[2].partition("<")[0]: line.split()[-1] for line in page.split("\r\n") if "href" in line}
+    found = {
+        line.partition(">")[2].partition("<")[0]: line.split()[-1] for line in page.split("\r\n") if "href" in line
+    }
     assert (found["k"], found["kk"], found["m"], found["zero"]) == ("9999", "10K", "2M", "0")
 
 
@@ -119,6 +136,13 @@ def test_a_changed_folder_is_listed_anew(site: Site) -> None:
 
 
 @needs_nginx
-@pytest.mark.parametrize("text", ["autoindex maybe;", "autoindex_format yaml;", "autoindex_format json; autoindex_exact_size off; autoindex_localtime on;"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "autoindex maybe;",
+        "autoindex_format yaml;",
+        "autoindex_format json; autoindex_exact_size off; autoindex_localtime on;",
+    ],
+)
 def test_rows_as_nginx(tmp_path: Path, text: str) -> None:
     agrees(tmp_path, f"server {{ {text} }}")

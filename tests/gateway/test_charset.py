@@ -1,6 +1,7 @@
 """charset: which answers name one, and recoding between tables and UTF-8, however the body is cut."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -30,9 +31,15 @@ location /back/ { alias %ROOT%/koi/; source_charset windows-1251; charset koi8-u
 location /named/ { proxy_pass http://127.0.0.1:%PORT2%; }
 location /override/ { proxy_pass http://127.0.0.1:%PORT2%; override_charset on; charset koi8-u; }
 """
-ORIGIN = "server { listen 127.0.0.1:%PORT2%; charset windows-1251; default_type text/plain; location / { return 200 \"\\xe0\"; } }"
+ORIGIN = (
+    "server { listen 127.0.0.1:%PORT2%; charset windows-1251; default_type text/plain; location / { return 200 x; } }"
+)
 TEXT = "а б г є! plain " * 300
-FILES = {f"{folder}/{name}": b"text" for folder in ("own", "off", "some", "every", "asked") for name in ("a.txt", "a.css", "a.html")}
+FILES = {
+    f"{folder}/{name}": b"text"
+    for folder in ("own", "off", "some", "every", "asked")
+    for name in ("a.txt", "a.css", "a.html")
+}
 
 
 def koi(text: str) -> bytes:
@@ -50,12 +57,20 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.mark.parametrize(
     "target, kind",
     [
-        ("/a.txt", "text/plain; charset=utf-8"), ("/own/a.html", "text/html; charset=koi8-u"), ("/off/a.txt", "text/plain"),
-        ("/some/a.css", "text/css; charset=utf-8"), ("/some/a.txt", "text/plain"), ("/some/a.html", "text/html; charset=utf-8"),
-        ("/own/a.css", "text/css"), ("/every/a.css", "text/css; charset=utf-8"), ("/asked/a.txt?c=koi8-u", "text/plain; charset=koi8-u"),
-        ("/asked/a.txt", "text/plain"), ("/named/", "text/plain; charset=windows-1251"), ("/override/", "text/plain; charset=koi8-u"),
+        ("/a.txt", "text/plain; charset=utf-8"),
+        ("/own/a.html", "text/html; charset=koi8-u"),
+        ("/off/a.txt", "text/plain"),
+        ("/some/a.css", "text/css; charset=utf-8"),
+        ("/some/a.txt", "text/plain"),
+        ("/some/a.html", "text/html; charset=utf-8"),
+        ("/own/a.css", "text/css"),
+        ("/every/a.css", "text/css; charset=utf-8"),
+        ("/asked/a.txt?c=koi8-u", "text/plain; charset=koi8-u"),
+        ("/asked/a.txt", "text/plain"),
+        ("/named/", "text/plain; charset=windows-1251"),
+        ("/override/", "text/plain; charset=koi8-u"),
     ],
-)  # fmt: skip
+)
 def test_named(site: Site, target: str, kind: str) -> None:
     for _ in range(3):
         assert site.get(target).get("Content-Type") == kind
@@ -77,7 +92,7 @@ def test_recoded(site: Site) -> None:
 
 def test_a_range_is_of_the_recoded_text_or_not_given(site: Site) -> None:
     answer = site.get("/to-1251/a.txt", "Range: bytes=0-2")
-    assert answer.body.decode("windows-1251") in (TEXT, TEXT[:3])
+    assert (answer.status, answer.body.decode("windows-1251")) == (206, TEXT[:3])
 
 
 def test_recoded_for_head(site: Site) -> None:
@@ -94,7 +109,7 @@ def test_utf8_cut_anywhere(text: str, cuts: list[int]) -> None:
     wanted = whole.feed(data) + whole.finish()
     pieces = FromUtf8(TABLE)
     bounds = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]
-    got = b"".join(pieces.feed(data[start:end]) + pieces.flush() for start, end in zip(bounds, bounds[1:], strict=False))
+    got = b"".join(pieces.feed(data[start:end]) + pieces.flush() for start, end in pairwise(bounds))
     assert got + pieces.finish() == wanted
 
 
@@ -121,7 +136,8 @@ CASES = {
     "no_text": "charset_map a b { 80; }",
     "large": "charset_map a b { 180 80; }",
     "twice": "charset_map a b { 80 81; } charset_map a b { 80 82; }",
-    "good": "charset_map a utf-8 { 80 D0B0; 81 D0B1D0B2; } server { charset utf-8; source_charset a; override_charset on; charset_types x/y; }",
+    "good": "charset_map a utf-8 { 80 D0B0; 81 D0B1D0B2; } server { charset utf-8; source_charset a; }",
+    "others": "server { override_charset on; charset_types x/y; }",
     "in_if": "server { location / { if ($uri) { charset utf-8; } } }",
     "variable": "server { charset $arg_x; source_charset koi8-r; }",
     "unknown": "server { charset $nobody; }",

@@ -1,4 +1,4 @@
-"""The ends of connections: time-outs of every kind, lingering, and the worker's leaving. No test asserts how long it took."""
+"""The ends of connections: time-outs of every kind, lingering, and the worker's leaving."""
 
 import threading
 from pathlib import Path
@@ -114,7 +114,10 @@ def test_lingering_lets_the_client_see_an_early_answer(tmp_path: Path) -> None:
 
 
 def test_lingering_has_an_end(tmp_path: Path) -> None:
-    with serving(tmp_path, "client_max_body_size 1k; lingering_time 500ms; lingering_timeout 300ms;") as site, site.connect() as client:
+    with (
+        serving(tmp_path, "client_max_body_size 1k; lingering_time 500ms; lingering_timeout 300ms;") as site,
+        site.connect() as client,
+    ):
         client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 900000000\r\n\r\n")
         assert client.answer().status == 413
         pause = threading.Event()
@@ -127,7 +130,8 @@ def test_lingering_has_an_end(tmp_path: Path) -> None:
 
 
 def test_lingering_off_and_always(tmp_path: Path) -> None:
-    server = "location /off { lingering_close off; return 200 off; } location /always { lingering_close always; return 200 on; }"
+    server = """location /off { lingering_close off; return 200 off; }
+    location /always { lingering_close always; return 200 on; }"""
     with serving(tmp_path, server) as site:
         for target, body in (("/off", b"off"), ("/always", b"on")):
             with site.connect() as client:
@@ -137,7 +141,10 @@ def test_lingering_off_and_always(tmp_path: Path) -> None:
 
 
 def test_a_body_nobody_reads_may_take_lingering_timeout(tmp_path: Path) -> None:
-    with serving(tmp_path, "lingering_timeout 300ms; location / { return 200 early; }") as site, site.connect() as client:
+    with (
+        serving(tmp_path, "lingering_timeout 300ms; location / { return 200 early; }") as site,
+        site.connect() as client,
+    ):
         client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc")
         assert client.answer().body == b"early"
         assert client.rest() == b""
@@ -152,6 +159,7 @@ def test_a_leaving_worker_closes_idle_connections_and_finishes_the_rest(tmp_path
             half.get("/a.txt")
             half.send(GET[:20])
             busy.exactly(1000)
+            until(lambda: site.ask(lambda service: any(one.buffer == GET[:20] for one in service.connections)))
             site.ask(lambda service: service.drain(drained.set))
             assert idle.rest() == b""
             half.send(GET[20:])

@@ -118,8 +118,15 @@ PIECES: list[tuple[bytes, bytes]] = [
     (b"GET /small.txt HTTP/1.1\r\nHost: a\r\n\r\n", SMALL),
     (b"\r\nGET /slow HTTP/1.1\r\nHost: a\r\n\r\n", b"proxied"),
     (b"POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n0123456789", b"proxied"),
-    (b"POST /say HTTP/1.1\r\nHost: a\r\nContent-Length: 30\r\n\r\n" + b"GET / HTTP/1.1\r\nHost: evil\r\n\r\n", b"POST /say \n"),
-    (b"POST /say HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n1\r\nd\r\n0\r\nT: x\r\n\r\n", b"POST /say \n"),
+    (
+        b"POST /say HTTP/1.1\r\nHost: a\r\nContent-Length: 30\r\n\r\n" + b"GET / HTTP/1.1\r\nHost: evil\r\n\r\n",
+        b"POST /say \n",
+    ),
+    (
+        b"POST /say HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nab"
+        b"c\r\n1\r\nd\r\n0\r\nT: x\r\n\r\n",
+        b"POST /say \n",
+    ),
     (b"POST /slow HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", b"proxied"),
     (b"GET /say?" + b"x" * 700 + b" HTTP/1.1\r\nHost: a\r\n\r\n", b"GET /say?" + b"x" * 700 + b" \n"),
 ]
@@ -212,7 +219,7 @@ def test_a_client_that_has_shut_its_side_is_answered(site: Site, target: str) ->
 
 
 def test_a_half_closed_pipeline_is_answered_to_its_end(site: Site) -> None:
-    """A file that needs a wait, then answers at once, then half a head: the connection ends when nothing more can come."""
+    """Files that need a wait, answers at once, half a head: the connection ends when nothing more can come."""
     large = b"GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n"
     for tail in (b"", b"GET /sa", b"\r\n"):
         with site.connect(window=4096) as client:
@@ -235,14 +242,14 @@ def test_a_slow_reader_s_pipeline_is_answered_to_its_end(site: Site) -> None:
 def test_a_slow_reader_gets_no_more_than_fits(tmp_path: Path) -> None:
     """Requests are small and answers large: who asks and does not read must not fill the memory."""
     request, body = b"GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n", b"x" * 60000
-    with serving(tmp_path, "keepalive_requests 100000;", files={"a.txt": body}) as site:
-        with site.connect(window=4096) as client:
-            client.send(request * 4000)
-            until(lambda: site.ask(lambda service: any(one.paused for one in service.connections)))
-            held = site.ask(lambda service: [one.transport.get_write_buffer_size() for one in service.connections])
-            assert max(held) < 1 << 20
-            for _ in range(100):
-                assert client.answer().body == body
+    server = "keepalive_requests 100000;"
+    with serving(tmp_path, server, files={"a.txt": body}) as site, site.connect(window=4096) as client:
+        client.send(request * 4000)
+        until(lambda: site.ask(lambda service: any(one.paused for one in service.connections)))
+        held = site.ask(lambda service: [one.transport.get_write_buffer_size() for one in service.connections])
+        assert max(held) < 1 << 20
+        for _ in range(100):
+            assert client.answer().body == body
 
 
 def test_a_client_gone_in_mid_file(site: Site) -> None:

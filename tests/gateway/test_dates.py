@@ -33,18 +33,28 @@ def test_the_two_old_forms(seconds: int) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        b"", b"nonsense", b"Sun", b"Sun, 09 Sep 2001", b"Sun, 09 Xyz 2001 01:46:40 GMT", b"Sun, 31 Feb 2001 01:46:40 GMT",
-        b"Sun, 09 Sep 2001 25:46:40 GMT", b"Sun, 09 Sep 2001 01:60:40 GMT", b"Sun, 00 Sep 2001 01:46:40 GMT",
-        b"Wed, 29 Feb 2001 00:00:00 GMT", b"\xff\xfe", b"Sun, 09 Sep 99999999999 01:46:40 GMT", b"1000000000",
+        b"",
+        b"nonsense",
+        b"Sun",
+        b"Sun, 09 Sep 2001",
+        b"Sun, 09 Xyz 2001 01:46:40 GMT",
+        b"Sun, 31 Feb 2001 01:46:40 GMT",
+        b"Sun, 09 Sep 2001 25:46:40 GMT",
+        b"Sun, 09 Sep 2001 01:60:40 GMT",
+        b"Sun, 00 Sep 2001 01:46:40 GMT",
+        b"Wed, 29 Feb 2001 00:00:00 GMT",
+        b"\xff\xfe",
+        b"Sun, 09 Sep 99999999999 01:46:40 GMT",
+        b"1000000000",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_date(text: bytes) -> None:
     assert parse_date(text) == -1
 
 
 @given(st.binary(max_size=40))
 def test_no_text_raises(text: bytes) -> None:
-    assert parse_date(text) >= -1 or True
+    assert isinstance(parse_date(text), int)
 
 
 def test_the_present_second_is_made_once() -> None:

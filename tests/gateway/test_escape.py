@@ -36,6 +36,6 @@ def test_back(data: bytes) -> None:
 
 @given(st.text("a&<>\"';é"))
 def test_html(text: str) -> None:
-    assert html.unescape(escape_html(text.encode()).decode()) == text or "&" in text
     escaped = escape_html(text.encode())
     assert not set(b'<>"') & set(escaped)
+    assert html.unescape(escaped.decode()) == text

@@ -15,7 +15,8 @@ SERVER = """
 expires $arg_e; add_header X-Server "1"; add_trailer T-Server 1;
 location /inherits/ { }
 location /own/ { add_header X-Own "$uri"; add_header X-Always a always; add_header X-Empty ""; expires off; }
-location /merge/ { add_header_inherit merge; add_header X-Own 2; add_trailer_inherit merge; add_trailer T-Own 2; autoindex on; }
+location /merge/ { add_header_inherit merge; add_header X-Own 2;
+    add_trailer_inherit merge; add_trailer T-Own 2; autoindex on; }
 location /none/ { add_header_inherit off; add_trailer_inherit off; autoindex on; }
 location /last/ { add_header Last-Modified "Sun, 09 Sep 2001 01:46:39 GMT"; add_header ETag '"own"'; }
 location /nolast/ { add_header Last-Modified ""; add_header ETag ""; }
@@ -29,10 +30,28 @@ location /proxied/ { proxy_pass http://127.0.0.1:%PORT2%; expires 1h; }
 location /if/ { if ($arg_x) { expires 1h; add_header X-If yes; add_trailer T no; } }
 location ~ ^/status/(?<code>[0-9]+)$ { expires 1h; add_header X-Own 1; try_files /never =404; }
 """
-STATUS = "".join(f"location = /return{code} {{ expires 1h; add_header X-Own 1; add_header X-Always 1 always; return {code} x; }}\n" for code in (200, 201, 204, 301, 302, 307, 400, 403, 404, 500))
-ORIGIN = """server { listen 127.0.0.1:%PORT2%; location / { add_header Expires "Thu, 01 Jan 1970 00:00:01 GMT"; add_header Cache-Control no-cache;
+STATUS = "".join(
+    f"location = /return{code} {{ expires 1h; add_header X-Own 1; add_header X-Always 1 always; return {code} x; }}\n"
+    for code in (200, 201, 204, 301, 302, 307, 400, 403, 404, 500)
+)
+ORIGIN = """server { listen 127.0.0.1:%PORT2%; location / {
+add_header Expires "Thu, 01 Jan 1970 00:00:01 GMT"; add_header Cache-Control no-cache;
 add_header cache-control no-store; return 200 origin; } }"""
-FOLDERS = ("inherits", "own", "merge", "none", "last", "nolast", "hour", "minus", "modified", "epoch", "max", "daily", "if")
+FOLDERS = (
+    "inherits",
+    "own",
+    "merge",
+    "none",
+    "last",
+    "nolast",
+    "hour",
+    "minus",
+    "modified",
+    "epoch",
+    "max",
+    "daily",
+    "if",
+)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +64,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def test_inheritance(site: Site) -> None:
     inherits, own, merge, none = (site.get(f"/{name}/a.txt") for name in ("inherits", "own", "merge", "none"))
     assert inherits.get("X-Server") == "1"
-    assert (own.get("X-Server"), own.get("X-Own"), own.get("X-Always"), own.get("X-Empty")) == (None, "/own/a.txt", "a", None)
+    assert (own.get("X-Server"), own.get("X-Own"), own.get("X-Always"), own.get("X-Empty")) == (
+        None,
+        "/own/a.txt",
+        "a",
+        None,
+    )
     assert (merge.get("X-Server"), merge.get("X-Own")) == ("1", "2")
     assert none.get("X-Server") is None
 
@@ -93,7 +117,10 @@ def test_expires(site: Site) -> None:
     answer = site.get("/epoch/a.txt")
     assert (answer.get("Expires"), answer.get("Cache-Control")) == ("Thu, 01 Jan 1970 00:00:01 GMT", "no-cache")
     answer = site.get("/max/a.txt")
-    assert (answer.get("Expires"), answer.get("Cache-Control")) == ("Thu, 31 Dec 2037 23:55:55 GMT", "max-age=315360000")
+    assert (answer.get("Expires"), answer.get("Cache-Control")) == (
+        "Thu, 31 Dec 2037 23:55:55 GMT",
+        "max-age=315360000",
+    )
     seconds, control = expiry(site.get("/daily/a.txt"))
     assert 0 <= seconds <= 86400 and (control or "").startswith("max-age=")
     assert (time.localtime(parse_date(str(site.get("/daily/a.txt").get("Expires")).encode())).tm_min) == 59
@@ -121,21 +148,49 @@ def test_in_an_if(site: Site) -> None:
 @pytest.mark.parametrize(
     "word, modified, wanted",
     [
-        ("off", False, Expiry("off")), ("1h", False, Expiry("access", 3600)), ("+1d", False, Expiry("access", 86400)),
-        ("-30s", False, Expiry("access", -30)), ("@15h30m", False, Expiry("daily", 55800)), ("1m", True, Expiry("modified", 60)),
-        ("1y2M", False, Expiry("access", 365 * 86400 + 60 * 86400)), ("0", False, Expiry("access", 0)),
+        ("off", False, Expiry("off")),
+        ("1h", False, Expiry("access", 3600)),
+        ("+1d", False, Expiry("access", 86400)),
+        ("-30s", False, Expiry("access", -30)),
+        ("@15h30m", False, Expiry("daily", 55800)),
+        ("1m", True, Expiry("modified", 60)),
+        ("1y2M", False, Expiry("access", 365 * 86400 + 60 * 86400)),
+        ("0", False, Expiry("access", 0)),
     ],
-)  # fmt: skip
+)
 def test_read(word: str, modified: bool, wanted: Expiry) -> None:
     assert parse_expiry(word, modified=modified) == wanted
 
 
 CASES = [
-    "expires;", "expires nonsense;", "expires 1x;", "expires modified;", "expires modified 1h;", "expires modified @1h;", "expires modified off;",
-    "expires @25h;", "expires @24h;", "expires other 1h;", "expires 1h 2h;", "expires $arg_x;", "expires modified $arg_x;", "expires $nobody;",
-    "expires max; expires epoch;", "expires -1;", "expires @;", "expires +;", "add_header a;", "add_header a b always;", "add_header a b sometimes;",
-    "add_header a b c d;", "add_header a $nobody;", "add_header a b; add_header a b;", "add_trailer a b;", "add_trailer a b maybe;", "expires 1.5h;",
-]  # fmt: skip
+    "expires;",
+    "expires nonsense;",
+    "expires 1x;",
+    "expires modified;",
+    "expires modified 1h;",
+    "expires modified @1h;",
+    "expires modified off;",
+    "expires @25h;",
+    "expires @24h;",
+    "expires other 1h;",
+    "expires 1h 2h;",
+    "expires $arg_x;",
+    "expires modified $arg_x;",
+    "expires $nobody;",
+    "expires max; expires epoch;",
+    "expires -1;",
+    "expires @;",
+    "expires +;",
+    "add_header a;",
+    "add_header a b always;",
+    "add_header a b sometimes;",
+    "add_header a b c d;",
+    "add_header a $nobody;",
+    "add_header a b; add_header a b;",
+    "add_trailer a b;",
+    "add_trailer a b maybe;",
+    "expires 1.5h;",
+]
 
 
 @needs_nginx

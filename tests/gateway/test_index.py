@@ -15,7 +15,15 @@ location /elsewhere/ { index none.html /d/second.html; }
 location /php/ { index a.php; }
 location ~ \\.php$ { return 200 "script $uri"; }
 """
-FILES = {"d/second.html": b"2", "both/first.html": b"1", "both/second.html": b"2", "named/x.html": b"x", "named/third.html": b"3", "php/a.php": b"", "elsewhere/y": b""}
+FILES = {
+    "d/second.html": b"2",
+    "both/first.html": b"1",
+    "both/second.html": b"2",
+    "named/x.html": b"x",
+    "named/third.html": b"3",
+    "php/a.php": b"",
+    "elsewhere/y": b"",
+}
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +36,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.mark.parametrize(
     "target, status, body",
     [
-        ("/d/", 200, b"2"), ("/both/", 200, b"1"), ("/named/?name=x", 200, b"x"), ("/named/", 200, b"3"), ("/elsewhere/", 200, b"2"),
-        ("/php/", 200, b"script /php/a.php"), ("/bare/", 403, None), ("/absent/", 404, None),
+        ("/d/", 200, b"2"),
+        ("/both/", 200, b"1"),
+        ("/named/?name=x", 200, b"x"),
+        ("/named/", 200, b"3"),
+        ("/elsewhere/", 200, b"2"),
+        ("/php/", 200, b"script /php/a.php"),
+        ("/bare/", 403, None),
+        ("/absent/", 404, None),
     ],
-)  # fmt: skip
+)
 def test_choices(site: Site, target: str, status: int, body: bytes | None) -> None:
     for _ in range(3):
         answer = site.get(target)
@@ -53,6 +67,8 @@ def test_the_log_tells_what_was_looked_for(site: Site) -> None:
 
 
 @needs_nginx
-@pytest.mark.parametrize("text", ["index;", "index a b $uri;", "index $nobody;", 'index "";', "index a; index b;", "index /a b;"])
+@pytest.mark.parametrize(
+    "text", ["index;", "index a b $uri;", "index $nobody;", 'index "";', "index a; index b;", "index /a b;"]
+)
 def test_rows_as_nginx(tmp_path: Path, text: str) -> None:
     agrees(tmp_path, f"server {{ {text} }}")

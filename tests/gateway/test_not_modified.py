@@ -46,9 +46,17 @@ class Conditions:
         return [f"{name}: {value}" for name, value in named.items() if value is not None]
 
 
-TAGS = st.sampled_from([None, "*", TAG, f"W/{TAG}", '"x"', f'"x", {TAG}', f'"x" ,\t{TAG},"y"', f'W/"x", W/{TAG}', "", "x", '"3b9aca00-"'])
+TAGS = st.sampled_from(
+    [None, "*", TAG, f"W/{TAG}", '"x"', f'"x", {TAG}', f'"x" ,\t{TAG},"y"', f'W/"x", W/{TAG}', "", "x", '"3b9aca00-"']
+)
 DATES = st.sampled_from(
-    [None, *(http_date(MODIFIED + offset).decode() for offset in (-1, 0, 1)), "nonsense", "Sunday, 09-Sep-01 01:46:40 GMT", "Sun Sep  9 01:46:40 2001"]
+    [
+        None,
+        *(http_date(MODIFIED + offset).decode() for offset in (-1, 0, 1)),
+        "nonsense",
+        "Sunday, 09-Sep-01 01:46:40 GMT",
+        "Sun Sep  9 01:46:40 2001",
+    ]
 )
 
 
@@ -86,7 +94,11 @@ def reference(asked: Conditions, rule: str) -> int:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.builds(Conditions, TAGS, TAGS, DATES, DATES), st.sampled_from(["exact", "before", "off"]), st.sampled_from(["GET", "HEAD"]))
+@given(
+    st.builds(Conditions, TAGS, TAGS, DATES, DATES),
+    st.sampled_from(["exact", "before", "off"]),
+    st.sampled_from(["GET", "HEAD"]),
+)
 def test_conditions(site: Site, asked: Conditions, rule: str, method: str) -> None:
     with site.connect() as client:
         answer = client.get(f"/{rule}", *asked.lines(), method=method)

