@@ -68,14 +68,13 @@ def _zstandard() -> Any:
     return zstandard
 
 
-def ready(coding: str) -> None:
+def ready(coding: str, level: int) -> None:
     """Import a coding's library now: before the fork, where all workers share it and it can still be read.
 
     A worker that has changed its user may not enter the folder that Python is installed in.
     """
     if coding in ("gzip", "deflate"):
-        _quick_deflate(True)
-        _quick_deflate(False)
+        _quick_deflate(level <= 2)
         _zlib()
     elif coding == "br":
         _brotli()

@@ -87,7 +87,7 @@ def compressing(conf: Compression, build: Build) -> Filter | None:
     """The level's filter, None if nothing is offered and no script may wish for anything."""
     offers, learn = offered(build), wishes(build)
     for offer in offers:
-        codings.ready(offer.coding)
+        codings.ready(offer.coding, offer.level)
     usual = _usual(conf, build, offers) if offers else None
     return usual if learn is None else _wished(conf, build, learn, usual)
 

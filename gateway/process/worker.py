@@ -173,7 +173,7 @@ def drop(user: User) -> None:
     """Change from root to another user, for good. Raises OSError."""
     if user.gid:
         os.setgid(user.gid)
-    os.initgroups(user.name, user.gid)
+    os.setgroups(user.groups)
     os.setuid(user.uid)
     if not os.access(os.__file__, os.R_OK):
         folder = os.path.dirname(os.__file__)

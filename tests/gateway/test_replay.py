@@ -1,5 +1,6 @@
 """Answers given again (http/replay): they must never differ from what walking the plan would give."""
 
+import itertools
 import os
 import re
 import time
@@ -7,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.gateway.livesite import Client, Site, serving
 from tests.gateway.tengine import until
@@ -229,3 +232,60 @@ def test_a_connection_of_its_own_limits(tmp_path: Path) -> None:
         while client.send(GET).answer().get("Connection") != "close":
             assert time.time() < end
         assert client.rest() == b""
+
+
+# What a request may ask for in its headers; each answer must be the one that a line never seen before gets.
+ASKED = [
+    ["Accept-Encoding: gzip", "Accept-Encoding: br", "Accept-Encoding: gzip;q=0, br", "Accept-Encoding: identity"],
+    ["Range: bytes=0-1", "Range: bytes=2-", "Range: bytes=0-1,3-4", "Range: bytes=99999-"],
+    ["If-None-Match: *", 'If-None-Match: "x"', "If-Match: *", 'If-Match: "x"'],
+    ["If-Modified-Since: Sun, 09 Sep 2001 01:46:40 GMT", "If-Modified-Since: Sun, 09 Sep 2001 01:46:39 GMT"],
+    ['If-Range: "x"', "If-Range: Sun, 09 Sep 2001 01:46:40 GMT"],
+    ["User-Agent: Mozilla/4.0 (compatible; MSIE 6.0)", "User-Agent: x", "Via: 1.1 x"],
+    ["Connection: close", "Connection: keep-alive", "Cookie: a=b"],
+    ["Host: a", "Host: b", "Host: A"],
+]
+HEADERS = st.lists(st.sampled_from([line for lines in ASKED for line in lines if "Host" not in line]), max_size=3)
+VARIED = """
+gzip on; gzip_types *; gzip_min_length 1; gzip_vary on; gzip_disable msie6; brotli on; brotli_types *; brotli_min_length 1;
+add_header X-Is here; charset utf-8; keepalive_requests 100000;
+"""
+fresh = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def varied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    http = "".join(
+        f"server {{ listen 127.0.0.1:%PORT%; server_name {name}; root %ROOT%/{name}; {VARIED} }}" for name in "ab"
+    )
+    files = {
+        f"{name}/{file}": f"{name} has text ".encode() * size
+        for name in "ab"
+        for file, size in (("a.txt", 9), ("l.txt", 999))
+    }
+    with serving(tmp_path_factory.mktemp("varied"), http=http, files=files) as made:
+        yield made
+
+
+def said(site: Site, target: str, host: str, headers: list[str]) -> tuple[bytes, bytes, bytes]:
+    lines = [f"GET {target} HTTP/1.1", host, *headers, "", ""]
+    with site.connect() as client:
+        answer = client.send("\r\n".join(lines).encode()).answer()
+        rest = client.rest() if answer.get("Connection") == "close" else b""
+        head = re.sub(rb"\r\nDate: [^\r]*", b"", answer.head)
+        boundary = re.search(rb"boundary=(\d+)", head)
+        if boundary:
+            head, answer.body = head.replace(boundary[1], b"B"), answer.body.replace(boundary[1], b"B")
+        return head, answer.body, rest
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(ASKED[-1]), HEADERS, st.sampled_from(["/a.txt", "/l.txt"])), min_size=1, max_size=6
+    )
+)
+def test_the_same_line_with_other_headers(varied: Site, asked: list[tuple[str, list[str], str]]) -> None:
+    for _ in range(3):
+        for host, headers, target in asked:
+            assert said(varied, target, host, headers) == said(varied, f"{target}?{next(fresh)}", host, headers)

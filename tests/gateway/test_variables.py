@@ -72,7 +72,8 @@ SERVER = (
     + '"; }\n'
 )
 REQUEST = (
-    b"POST /v/x%20y?a=1&B=2 HTTP/1.1\r\nHost: Asked.Example:99\r\nContent-Type: text/x\r\nContent-Length: 3\r\nX-One: 1\r\n"
+    b"POST /v/x%20y?a=1&B=2 HTTP/1.1\r\nHost: Asked.Example:99\r\nContent-Type: text/x\r\nContent-Length: 3\r\n"
+    b"X-One: 1\r\n"
     b"X-One: 2\r\nCookie: one=1; two=2\r\nAuthorization: Basic dXNlcjpwYXNz\r\n\r\nabc"
 )
 

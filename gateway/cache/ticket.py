@@ -1,0 +1,69 @@
+"""One request's dealings with the cache: what it found, what it may store, which mark it holds."""
+
+import time
+
+from gateway.cache.key import name_of
+from gateway.cache.policy import Verdict
+from gateway.cache.store import Cache, Found
+from gateway.http.dates import parse_date
+from gateway.http.message import Request
+
+NOTE = "cache ticket"  # the request's note that holds it
+# $upstream_cache_status
+MISS, BYPASS, EXPIRED, STALE = b"MISS", b"BYPASS", b"EXPIRED", b"STALE"
+UPDATING, REVALIDATED, HIT = b"UPDATING", b"REVALIDATED", b"HIT"
+
+
+class Ticket:
+    """`name` is the one that its answer has or would have, `main` that of its key alone."""
+
+    __slots__ = (
+        "answered",
+        "cache",
+        "forgiven",
+        "found",
+        "key",
+        "main",
+        "mark",
+        "name",
+        "reason",
+        "status",
+        "storable",
+    )
+
+    def __init__(self, cache: Cache, key: bytes) -> None:
+        self.cache, self.key = cache, key
+        self.main = self.name = name_of(key)
+        self.status = MISS
+        self.storable = True
+        self.reason = ""  # why it is not stored: $cache_skip_reason
+        self.mark = 0  # the deadline of this request's mark, 0 without one
+        self.found: Found | None = None  # what is out of date, while something better is fetched
+        self.forgiven = False  # stale-if-error holds
+        self.answered: Verdict | None = None  # what the server's answer says, once it is there
+
+    def look(self, request: Request) -> Found | None:
+        """Look for the answer."""
+        self.name, found = self.cache.find(self.main, self.key, request.headers)
+        return found
+
+    def refuse(self, reason: str) -> None:
+        """The answer will not be stored."""
+        self.storable = False
+        self.reason = self.reason or reason
+
+    def validator(self, name: bytes) -> bytes | None:
+        """A validator of what is out of date, for a conditional request; those of 200 and 206 only, as nginx."""
+        if self.status is not EXPIRED or self.found is None:
+            return None
+        head = self.found.entry.parsed()
+        if head.status not in (200, 206):
+            return None
+        value = head.get(name)
+        if value is not None and name == b"last-modified" and parse_date(value) < 0:
+            return None
+        return value
+
+    def age(self) -> int:
+        """Seconds since the answer was fetched or confirmed."""
+        return int(time.time()) - self.found.entry.date if self.found is not None else 0
