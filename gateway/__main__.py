@@ -24,7 +24,6 @@ def mend_standard_streams() -> None:
 
 mend_standard_streams()
 
-from gateway.process import loop  # noqa: E402, F401  # isort: skip  # first of all: it decides how asyncio is imported
 from gateway import VERSION, log  # noqa: E402  # only now may anything be opened
 from gateway.config.schema import ConfigError  # noqa: E402
 from gateway.net.listener import ListenError  # noqa: E402
@@ -74,6 +73,10 @@ def main(words: Sequence[str] | None = None) -> int:
             log.say(HELP)
         if not (asked.test or asked.dump):
             return 0
+    if asked.check:
+        from gateway.check import command as checking
+
+        return checking.run(asked.files, as_json=asked.json)
     where, file = locate(asked)
     target = begin_log(asked, where.prefix)
     command = ("-m", "gateway", *words)
@@ -140,7 +143,7 @@ def send(options: Options, command: str) -> int:
 
 def serve(options: Options) -> int:
     """Start the server; returns when it has ended."""
-    from gateway.process import master
+    from gateway.process import loop, master  # noqa: F401  # the loop first: it decides how asyncio is imported
 
     return master.start(options)
 

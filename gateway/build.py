@@ -147,6 +147,9 @@ class Compiler:
                 self.result.servers.append(server)
                 described.append((server, merged(Addressing, level), level.place))
         self.result.listens = hosts.listens(described)
+        for module in self.modules:
+            if module.listening is not None:
+                module.listening(self.result.listens)
 
     def _at_http(self, http: Level) -> None:
         """Levels without requests of their own (http, upstream): their modules judge and prepare there."""
@@ -309,17 +312,18 @@ class Compiler:
         location.error_pages = tuple(
             (codes, answer, build.text(uri)) for codes, answer, uri in build.settings.error_page
         )
-        filters, loggers = [], []
+        filters, loggers, plain = [], [], True
         for module in self.modules:
             conf = merged(module.conf, build.level)
             made = module.filter(conf, build) if module.filter is not None else None
             if made is not None:
                 filters.append(made)
-                steady = steady and module.steady(conf, build)
+                plain = plain and module.steady(conf, build)
             logger = module.logger(conf, build) if module.logger is not None else None
             if logger is not None:
                 loggers.append(logger)
-        location.filters, location.loggers, location.steady = tuple(filters), tuple(loggers), steady
+        location.filters, location.loggers = tuple(filters), tuple(loggers)
+        location.plain, location.steady = plain, plain and steady
         return location
 
     def _program(self, build: LevelBuild) -> Any:

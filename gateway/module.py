@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from gateway.config.schema import Level
 from gateway.http.message import Filter, Handler, Logger
 from gateway.http.plan import Build, Compiled, Variable
+from gateway.http.router import Listen
 
 __all__ = ["Build", "Compiled", "Module", "Modules", "Phase", "Variable"]
 
@@ -62,6 +63,8 @@ class Module(Generic[C]):
     variables: Mapping[str, Variable] = field(default_factory=lambda: _NONE)
     # families such as $arg_NAME: prefix -> maker
     prefixes: Mapping[str, Callable[[str], Variable]] = field(default_factory=lambda: _NONE)
+    # sees all listening addresses once every server is compiled, and may add to them; raises ConfigError
+    listening: Callable[["Sequence[Listen]"], None] | None = None
     # called with the site's `shared` in each worker once its loop runs
     needs: tuple[str, ...] = ()  # modules that work only together with it; ("*",): scripts here may name any variable
     start: Callable[[Any], None] | None = None

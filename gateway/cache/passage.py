@@ -41,6 +41,7 @@ class Exchange(Protocol):
 
     head: ResponseHead | None
     error: Exception | None
+    request: Request | None  # for the log, until it is over
     tunnel: bool
 
     async def read(self) -> bytes:

@@ -1,7 +1,7 @@
 """Which answers may be kept, and for how long: nginx's reading of the answer's head.
 
-Precedence: X-Accel-Expires, then Cache-Control, then Expires, then `proxy_cache_valid`; Set-Cookie, `Vary: *`, no-store,
-no-cache and private keep an answer out. Source: ngx_http_upstream_process_cache_control and its kin;
+Precedence: X-Accel-Expires, then Cache-Control, then Expires, then `proxy_cache_valid`. Set-Cookie, `Vary: *`,
+no-store, no-cache and private keep an answer out. Source: ngx_http_upstream_process_cache_control and its kin;
 https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_cache_valid; RFC 5861 (stale-…).
 """
 

@@ -11,10 +11,12 @@ from typing import Any
 
 from gateway import log
 from gateway.cache import policy
+from gateway.cache.filling import Reader
 from gateway.cache.passage import TO, Passage
 from gateway.cache.store import Cache, Found
 from gateway.cache.storing import kept, release
 from gateway.cache.ticket import BYPASS, EXPIRED, HIT, MISS, NOTE, REVALIDATED, STALE, UPDATING, Ticket
+from gateway.http.closing import AFTER
 from gateway.http.message import FileBody, HttpError, Outcome, Redirect, Request, Response
 from gateway.http.report import report
 from gateway.http.subrequest import apart
@@ -61,10 +63,15 @@ class Serving:
         if cache is None or request.method not in self.rules.methods:
             return self.passage.plain(request)
         to = self.passage.destination
-        return self._begin(request, cache, to) if to is not None else self._find(request, cache)
+        if to is None or request.body is not None:
+            return self._prepare(request, cache, to)
+        return self._begin(request, cache, to)
 
-    async def _find(self, request: Request, cache: Cache) -> Outcome:
-        outcome: Any = self._begin(request, cache, await self.passage.find(request))
+    async def _prepare(self, request: Request, cache: Cache, to: Any) -> Outcome:
+        """The key may hold the request's body, and a server that variables name."""
+        if request.body is not None:
+            await request.body.collect()
+        outcome: Any = self._begin(request, cache, to if to is not None else await self.passage.find(request))
         return await outcome if hasattr(outcome, "send") else outcome  # type: ignore[no-any-return]
 
     def _begin(self, request: Request, cache: Cache, to: Any) -> Any:
@@ -73,7 +80,7 @@ class Serving:
         key = rules.key(request) if rules.key is not None else b"http://" + to.host_header + to.uri(request)
         ticket = Ticket(cache, key)
         request.keep(NOTE, ticket)
-        if any_true(rules.bypass, request):
+        if rules.bypass and any_true(rules.bypass, request):
             ticket.status = BYPASS
             ticket.reason = "bypass"
             return self._fetch(request, ticket, to)
@@ -103,9 +110,11 @@ class Serving:
     def _ours(self, request: Request, response: Response) -> None:
         """Conditions and ranges are judged here: the server has not seen them."""
         response.conditional = True
-        if response.find(b"accept-ranges") is not None:
-            response.remove(b"accept-ranges")
-            response.ranges = True
+        for name, _ in response.fields:
+            if name.lower() == b"accept-ranges":
+                response.remove(b"accept-ranges")
+                response.ranges = True
+                break
         if response.ranges and response.status == 200 and request.headers.get(b"range") is not None:
             response.remove(b"content-range")
 
@@ -179,28 +188,51 @@ class Serving:
         if not ticket.mark and allowed:
             ticket.status = UPDATING
             return self.cached(request, found)
-        ticket.status, ticket.found = EXPIRED, found
+        ticket.status, ticket.found, ticket.revalidated = EXPIRED, found, rules.revalidate
         return self._fetch(request, ticket, to)
 
     def _update(self, request: Request, ticket: Ticket, to: Any, found: Found) -> None:
         """`proxy_cache_background_update`: fetch it anew while the client has the old one."""
         later = Ticket(ticket.cache, ticket.key)
         later.name, later.status, later.mark = ticket.name, EXPIRED, ticket.mark
+        later.revalidated = self.rules.revalidate
         later.found = Found(found.name, found.entry, b"")  # for its validators, never given to anyone
         ticket.mark = 0
 
+        closes: list[Callable[[], None]] = []
+        over = False
+
+        def after(close: Callable[[], None]) -> None:
+            if over:
+                close()
+            else:
+                closes.append(close)
+
         async def work(copy: Request) -> None:
+            nonlocal over
             copy.keep(TO, to)
             copy.keep(NOTE, later)
             try:
-                outcome = await self._fetch(copy, later, to)
-            except HttpError:
-                return
-            close = getattr(getattr(outcome, "body", None), "close", None)
-            if close is not None:
-                close()
+                await self._updated(copy, later, to)
+            finally:
+                over = True
+                for close in closes:
+                    close()
 
+        request.main.keep(AFTER, after)
         apart(request, work)
+
+    async def _updated(self, copy: Request, ticket: Ticket, to: Any) -> None:
+        try:
+            outcome = await self._fetch(copy, ticket, to)
+        except HttpError:
+            return
+        body = getattr(outcome, "body", b"")
+        if isinstance(body, Reader):
+            while await body.read():
+                pass
+        elif not isinstance(body, bytes):
+            body.close()
 
     # fetching
 
@@ -236,57 +268,64 @@ class Serving:
         found, status = ticket.found, error.status
         if ticket.answered is None and found is not None and status in _BROKEN:
             kind = "timeout" if status == 504 else getattr(_last_error(request), "kind", "error")
-            if (kind in self.rules.use_stale or ticket.forgiven) and found.data != b"":
+            if kind in self.rules.use_stale or ticket.forgiven:
                 ticket.status, ticket.found = STALE, None
                 release(ticket)
                 return self.cached(request, found)
-        seconds, until = 0, 0
-        if ticket.storable and (ticket.answered is not None or status in _BROKEN):
-            until = ticket.answered.valid if ticket.answered is not None else 0
-            if ticket.answered is None or ticket.answered.storable:
-                seconds = policy.valid_for(self.rules.valid, status)
-                until = until or (int(time.time()) + seconds if seconds else 0)
-            else:
-                until = 0
+        until = self._error_until(ticket, status)
         release(ticket, status if until else 0, until)
         raise error
 
+    def _error_until(self, ticket: Ticket, status: int) -> int:
+        """Until when an error is given without asking again; 0: it is not kept."""
+        verdict = ticket.answered
+        if not ticket.storable or (verdict is None and status not in _BROKEN):
+            return 0
+        if verdict is not None and (not verdict.storable or verdict.valid):
+            return verdict.valid if verdict.storable else 0
+        seconds = policy.valid_for(self.rules.valid, status)
+        return int(time.time()) + seconds if seconds else 0
+
     def _answered(self, request: Request, ticket: Ticket, exchange: Any) -> Outcome:
-        rules, head = self.rules, exchange.head
-        now = int(time.time())
+        head, now = exchange.head, int(time.time())
         if ticket.status is EXPIRED and ticket.found is not None:
-            if f"http_{head.status}" in rules.use_stale:
+            if f"http_{head.status}" in self.rules.use_stale:
                 exchange.close()
                 found, ticket.found, ticket.status = ticket.found, None, STALE
                 release(ticket)
                 return self.cached(request, found)
-            if head.status == 304 and rules.revalidate:
+            if head.status == 304 and self.rules.revalidate:
                 exchange.close()
                 return self._revalidated(request, ticket, head, now)
-        verdict = policy.judge(head.pairs, self.passage.answers.ignored, now)
-        ticket.answered = verdict
+        verdict = ticket.answered = policy.judge(head.pairs, self.passage.answers.ignored, now)
         outcome = self.passage.outcome(request, exchange)  # raises HttpError where error_page answers
         if outcome is None or isinstance(outcome, Redirect):
             release(ticket)
             return outcome
         if ticket.storable and verdict.storable:
             self._ours(request, outcome)
-        elif ticket.storable:
-            ticket.refuse(verdict.reason)
-        if any_true(rules.no_cache, request):
-            ticket.refuse("bypass")
-        if not self.passage.buffered or exchange.tunnel or _unbuffered(head, self.passage.answers.ignored):
-            ticket.refuse("buffering-off")
-        if not verdict.valid:
-            seconds = policy.valid_for(rules.valid, head.status)
-            verdict.valid = now + seconds if seconds else 0
-        if not verdict.valid:
-            ticket.refuse("no-validity")
+        self._judge(request, ticket, exchange, now)
         if ticket.storable:
             kept(request, ticket, verdict, exchange, outcome)
         else:
             release(ticket)
         return outcome
+
+    def _judge(self, request: Request, ticket: Ticket, exchange: Any, now: int) -> None:
+        """Whether an answer may be kept, and until when it is fresh."""
+        head, verdict = exchange.head, ticket.answered
+        assert verdict is not None
+        if not verdict.storable:
+            ticket.refuse(verdict.reason)
+        if any_true(self.rules.no_cache, request):
+            ticket.refuse("bypass")
+        if not self.passage.buffered or exchange.tunnel or _unbuffered(head, self.passage.answers.ignored):
+            ticket.refuse("buffering-off")
+        if not verdict.valid:
+            seconds = policy.valid_for(self.rules.valid, head.status)
+            verdict.valid = now + seconds if seconds else 0
+        if not verdict.valid:
+            ticket.refuse("no-validity")
 
     def _revalidated(self, request: Request, ticket: Ticket, head: ResponseHead, now: int) -> Response:
         """A 304: the answer holds, for as long as the new head says, or the kept one, or `proxy_cache_valid`."""

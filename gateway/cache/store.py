@@ -26,6 +26,11 @@ _TOUCH = 10.0  # seconds: how exact the time of last use is
 _numbers = itertools.count()
 
 
+def space(size: int) -> int:
+    """What a file of this size takes on the disk."""
+    return (size + 4095) & ~4095
+
+
 @dataclass(slots=True)
 class Found:
     """A cached answer: its entry, and its body in memory or as an open file, which is the finder's to close."""
@@ -47,6 +52,7 @@ class _Held:
     """A small answer in memory, and which file it was read from."""
 
     found: Found
+    path: str
     inode: int
     changed: int
     used: float
@@ -60,7 +66,7 @@ class Cache:
     path: str
     levels: tuple[int, ...]
     inactive: float
-    max_size: int  # 0: no limit
+    max_size: int  # -1: no limit
     min_free: int
     marks: Marks
     held: "OrderedDict[str, _Held]" = field(default_factory=OrderedDict)
@@ -92,11 +98,11 @@ class Cache:
 
     def _open(self, name: str, key: bytes) -> Found | None:
         held = self.held.get(name)
-        path = self.file(name)
         if held is not None:
-            found = self._held(name, held, path)
+            found = self._held(name, held)
             if found is not None:
                 return found if found.entry.key == key else None
+        path = self.file(name)
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -114,18 +120,19 @@ class Cache:
             found = None
         return found
 
-    def _held(self, name: str, held: _Held, path: str) -> Found | None:
+    def _held(self, name: str, held: _Held) -> Found | None:
         """What is in memory, if the file is still the one."""
         try:
-            stat = os.stat(path)
+            stat = os.stat(held.path)
         except OSError:
             stat = None
         if stat is None or stat.st_ino != held.inode or stat.st_ctime_ns != held.changed:
             self._forget(name)
             return None
-        if time.time() - held.used > self._touched():
-            held.used = time.time()
-            held.changed = self._touch(path, stat)
+        now = time.time()
+        if now - held.used > self._touched():
+            held.used = now
+            held.changed = self._touch(held.path, stat)
         self.held.move_to_end(name)
         return held.found
 
@@ -150,7 +157,7 @@ class Cache:
             if len(data) != stat.st_size:
                 return None
         found = Found(name, entry, data[start:])
-        self._hold(name, _Held(found, stat.st_ino, changed, time.time()))
+        self._hold(name, _Held(found, path, stat.st_ino, changed, time.time()))
         return found
 
     def _hold(self, name: str, held: _Held) -> None:
@@ -239,7 +246,7 @@ class Writing:
             os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
             os.rename(self.path, target)
         self.path = ""
-        self.cache.marks.grown(self.at)
+        self.cache.marks.grown(space(self.at))
 
     def close(self) -> None:
         """Let go of the file, and remove it if it is not in its place."""

@@ -12,6 +12,7 @@ from gateway.cache.store import Writing
 from gateway.cache.ticket import Ticket
 from gateway.http.message import ClientGone, Request, Response
 from gateway.http.report import report
+from gateway.http.subrequest import lasting
 
 
 class Shared:
@@ -23,8 +24,12 @@ class Shared:
         self.filling, self.key, self.vary, self.variant = filling, entry.key, entry.vary, entry.variant
 
     def follows(self, request: Request) -> bool:
-        """Whether it is what a request with the same name wants."""
-        if self.filling.over or request.method == b"HEAD":
+        """Whether it is what a request with the same name wants.
+
+        An answer that ends with its connection is not followed: whether it was whole is not to be seen by its readers.
+        """
+        filling = self.filling
+        if filling.over or request.method == b"HEAD" or not (filling.head.chunked or filling.head.content_length >= 0):
             return False
         return not self.vary or bytes.fromhex(variant_of(self.key, self.vary, request.headers)) == self.variant
 
@@ -74,6 +79,9 @@ def kept(request: Request, ticket: Ticket, verdict: Verdict, exchange: Any, resp
 
 def _begun(request: Request, ticket: Ticket, writing: Writing, exchange: Any) -> Reader:
     fillings, name = ticket.cache.fillings, ticket.name
+    owner = lasting(request)  # the client may leave before the fill has ended
+    if exchange.request is not None:
+        exchange.request = owner
 
     def finished(filling: Filling) -> None:
         if name in fillings and fillings[name].filling is filling:
@@ -81,7 +89,8 @@ def _begun(request: Request, ticket: Ticket, writing: Writing, exchange: Any) ->
         release(ticket)
         error = filling.error
         if isinstance(error, OSError):
-            report(request, log.ERROR, str(error))
+            if not filling.readers:  # else the client's side tells it
+                report(owner, log.ERROR, str(error))
         elif error is not None and not isinstance(error, ClientGone):
             log.main.write(log.ALERT, log.crash(type(error), error, error.__traceback__))
 

@@ -1,7 +1,5 @@
 """One request's dealings with the cache: what it found, what it may store, which mark it holds."""
 
-import time
-
 from gateway.cache.key import name_of
 from gateway.cache.policy import Verdict
 from gateway.cache.store import Cache, Found
@@ -17,30 +15,19 @@ UPDATING, REVALIDATED, HIT = b"UPDATING", b"REVALIDATED", b"HIT"
 class Ticket:
     """`name` is the one that its answer has or would have, `main` that of its key alone."""
 
-    __slots__ = (
-        "answered",
-        "cache",
-        "forgiven",
-        "found",
-        "key",
-        "main",
-        "mark",
-        "name",
-        "reason",
-        "status",
-        "storable",
-    )
+    # what most requests never change has its value here: one is made for every request
+    status = MISS
+    storable = True
+    reason = ""  # why it is not stored: $cache_skip_reason
+    revalidated = False  # proxy_cache_revalidate: the server is asked whether what is out of date still holds
+    mark = 0  # the deadline of this request's mark, 0 without one
+    found: Found | None = None  # what is out of date, while something better is fetched
+    forgiven = False  # stale-if-error holds
+    answered: Verdict | None = None  # what the server's answer says, once it is there
 
     def __init__(self, cache: Cache, key: bytes) -> None:
         self.cache, self.key = cache, key
         self.main = self.name = name_of(key)
-        self.status = MISS
-        self.storable = True
-        self.reason = ""  # why it is not stored: $cache_skip_reason
-        self.mark = 0  # the deadline of this request's mark, 0 without one
-        self.found: Found | None = None  # what is out of date, while something better is fetched
-        self.forgiven = False  # stale-if-error holds
-        self.answered: Verdict | None = None  # what the server's answer says, once it is there
 
     def look(self, request: Request) -> Found | None:
         """Look for the answer."""
@@ -54,7 +41,7 @@ class Ticket:
 
     def validator(self, name: bytes) -> bytes | None:
         """A validator of what is out of date, for a conditional request; those of 200 and 206 only, as nginx."""
-        if self.status is not EXPIRED or self.found is None:
+        if not self.revalidated or self.status is not EXPIRED or self.found is None:
             return None
         head = self.found.entry.parsed()
         if head.status not in (200, 206):
@@ -63,7 +50,3 @@ class Ticket:
         if value is not None and name == b"last-modified" and parse_date(value) < 0:
             return None
         return value
-
-    def age(self) -> int:
-        """Seconds since the answer was fetched or confirmed."""
-        return int(time.time()) - self.found.entry.date if self.found is not None else 0

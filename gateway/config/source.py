@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import length_hint
+from typing import Protocol
 
 from gateway.config.schema import ConfigError, Paths, Place, Statement
 
@@ -87,6 +88,29 @@ class Broken(Statement):
     """Where reading had to stop; `args` holds the message."""
 
 
+class Files(Protocol):
+    """Where files are read from: the disk, unless a check reads a dump, or passes over what is not there."""
+
+    def names(self, pattern: str) -> list[str]:
+        """The files that a name with wildcards stands for, sorted."""
+
+    def data(self, name: str) -> bytes:
+        """What a file holds. Raises OSError."""
+
+
+class Disk:
+    """The `Files` of a server."""
+
+    def names(self, pattern: str) -> list[str]:
+        """See `Files`."""
+        return sorted(glob.glob(pattern))
+
+    def data(self, name: str) -> bytes:
+        """See `Files`."""
+        with open(name, "rb") as file:
+            return file.read()
+
+
 @dataclass(slots=True)
 class Source:
     """What was read: all statements in order, and each file with its bytes, once, in the order first read."""
@@ -111,13 +135,13 @@ class _SyntaxError(Exception):
         self.message, self.line = message, line
 
 
-def read(file: str, paths: Paths, extra: str = "") -> Source:
+def read(file: str, paths: Paths, extra: str = "", files: Files | None = None) -> Source:
     """Read a configuration file and what it includes; `extra` is the text of `-g`, taken before it.
 
     `file` is opened as given. Raises ConfigError if it cannot be read; any other mistake becomes a `Broken` statement.
     """
     source = Source()
-    reader = _Reader(source, paths)
+    reader = _Reader(source, paths, files or Disk())
     statements: list[Statement] = []
     if extra:
         statements += reader.parsed(extra.encode("utf-8", "surrogateescape"), CommandLine("command line", 0))
@@ -148,14 +172,13 @@ def _failed(name: str, error: OSError) -> str:
 class _Reader:
     """The reading of one configuration: what was seen, the files open right now, whether a mistake was met."""
 
-    def __init__(self, source: Source, paths: Paths) -> None:
-        self.source, self.paths = source, paths
+    def __init__(self, source: Source, paths: Paths, files: Files) -> None:
+        self.source, self.paths, self.files = source, paths, files
         self.open: list[str] = []
         self.stopped = False
 
     def load(self, name: str) -> bytes:
-        with open(name, "rb") as file:
-            data = file.read()
+        data = self.files.data(name)
         if all(name != known for known, _ in self.source.files):
             self.source.files.append((name, data))
         return data
@@ -218,7 +241,7 @@ class _Reader:
         if len(args) != 1:
             return [self.mistake('invalid number of arguments in "include" directive', place)]
         pattern = args[0] if args[0].startswith("/") else self.paths.conf_prefix + args[0]
-        names = sorted(glob.glob(pattern)) if re.search(r"[*?\[]", pattern) else [pattern]
+        names = self.files.names(pattern) if re.search(r"[*?\[]", pattern) else [pattern]
         statements: list[Statement] = []
         for name in names:
             if name in self.open:  # nginx would recurse until it crashes

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from gateway.http.connection import Connection
 
 
+# A request's note: called with what closes its connection, which it calls when that may be. nginx keeps a connection
+# until all that a request has begun is over, a background update too.
+AFTER = "closed after"
+
+
 def discard(connection: "Connection", body: RequestBody, data: bytes) -> None:
     rest = body.feed(data)
     now = connection.service.now()
@@ -41,6 +46,13 @@ def discard_rest(connection: "Connection", request: Request, body: RequestBody) 
 
 
 def finish_closing(connection: "Connection", request: Request) -> None:
+    after = request.note(AFTER)
+    if after is not None and not (connection.closing or connection.linger_until):
+        # what the client sends meanwhile is not read
+        connection.linger_until = connection.service.now() + request.location.settings.lingering_time
+        connection.deadline = connection.linger_until
+        after(lambda: None if connection.closing else close(connection))
+        return
     settings = request.location.settings
     if settings.lingering_close == "always" or (settings.lingering_close == "on" and connection.buffer):
         linger(connection, request)

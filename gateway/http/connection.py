@@ -13,13 +13,13 @@ from typing import Any
 from gateway import log
 from gateway.http import closing, writing
 from gateway.http.body import RequestBody
-from gateway.http.engine import refuse, respond
-from gateway.http.flow import Flow, Wait
+from gateway.http.engine import refuse, respond, settle
+from gateway.http.flow import Flow, Later, Wait
 from gateway.http.headers import NO_HEADERS
 from gateway.http.message import ClientGone, HttpError, Request, Response
 from gateway.http.output import send
 from gateway.http.pages import SILENT
-from gateway.http.replay import fitting, keep, watch
+from gateway.http.replay import fitting, keep, unwatch, watch
 from gateway.http.report import report
 from gateway.http.router import Listen, Server
 from gateway.http.sendfile import sendfile
@@ -130,7 +130,7 @@ class Connection(asyncio.Protocol):
         self.receiver: Any = None  # after an upgrade: who gets the bytes
         # of the present request
         self.request: Request | None = None
-        self.flow: Flow | None = None
+        self.flow: Flow | Later | None = None
         self.writable: Wait | None = None
         self.abort_on_eof = False  # a handler that waits for a peer asks to be told when the client shuts its side
         self.chunked = self.pipelined = False
@@ -293,12 +293,18 @@ class Connection(asyncio.Protocol):
                 return
             end = found.end
             self.buffer = data[end:] if end < len(data) else b""
-            self._begin(found)
+            replay = found.replay
+            if replay is None and found.origin.steady:
+                replay = fitting(found)
+            if replay is None or not replay.answer(self, found):
+                found.replay = None
+                self._begin(found)
             if self.request is not None or self.closing or self.linger_until:
                 return
             data = self.buffer
             if not data:
-                self._await_end()
+                if self.eof:
+                    closing.close(self)
                 return
             self.pipelined = True
             if self.paused:  # one who does not read gets no further answers
@@ -327,13 +333,6 @@ class Connection(asyncio.Protocol):
 
     def _begin(self, found: Head) -> None:
         """Make the request and run it."""
-        replay = found.replay
-        if replay is None and found.origin.steady:
-            replay = fitting(found)
-        if replay is not None:
-            if replay.answer(self, found):
-                return
-            found.replay = None
         service = self.service
         request = Request(
             self, found.method, found.target, found.uri, found.args, found.http, found.headers, time.time()
@@ -348,25 +347,28 @@ class Connection(asyncio.Protocol):
         request.keepalive = found.keepalive and not service.draining
         if found.headers.framed:
             self._open_body(request)
-        if found.origin.steady:
+        watched = found.origin.steady
+        if watched:
             watch(request, found)
         self.deadline = 0.0
         self.request = request
         self.sent = 0
         answer = respond(request)
-        if isinstance(answer, Response):
-            rest = self._deliver(request, answer)
-            if rest is None:
-                response = request.response
-                if response is not None and response.steady is not None:
-                    keep(self, found, request, response)
-                request.headers = found.headers
-                self._ended(request)
-                return
+        rest = self._deliver(request, answer) if answer.__class__ is Response else None
+        response = request.response
+        if rest is None and response is not None and response.steady is not None:
+            keep(self, found, request, response)
+        if watched:
+            unwatch(request, found)
+        if answer.__class__ is Later:
+            self.flow = answer
+            answer.receive = self._arrived
+        elif answer.__class__ is not Response:
+            self._run(request, self._answer(request, answer))
+        elif rest is None:
+            self._ended(request)
         else:
-            rest = self._answer(request, answer)
-        request.headers = found.headers
-        self._run(request, rest)
+            self._run(request, rest)
 
     def _open_body(self, request: Request) -> None:
         headers = request.headers
@@ -414,6 +416,38 @@ class Connection(asyncio.Protocol):
             if body is not None and not body.complete:
                 self.deadline = self.service.now() + self.settings().client_body_timeout
 
+    def _arrived(self, outcome: Any) -> None:
+        """What a `Later` came to."""
+        request = self.request
+        if request is None:
+            return
+        self.flow = None
+        try:
+            if outcome.__class__ is Response:
+                if outcome.finished is None:
+                    rest = self._deliver(request, outcome)
+                else:
+                    rest = None
+                    if request.keepalive:
+                        self._settle_keepalive(request)
+                    outcome.finished.send(request, self)
+            elif isinstance(outcome, ClientGone):
+                request.response = Response(outcome.status)
+                raise outcome
+            else:
+                rest = self._answer(request, settle(request, outcome))
+        except Exception as error:
+            self._flow_ended(error)
+            return
+        if rest is None:
+            self._ended(request)
+        else:
+            self._run(request, rest)
+        if self.request is None:
+            self.abort_on_eof = False
+            if self.buffer:
+                self.go_on()
+
     def _flow_ended(self, error: BaseException | None) -> None:
         self.flow = None
         self.abort_on_eof = False
@@ -426,7 +460,8 @@ class Connection(asyncio.Protocol):
             self._left(request)
             return
         self._ended(request)
-        self.go_on()
+        if self.buffer:
+            self.go_on()
 
     async def _answer(self, request: Request, answer: Awaitable[Response]) -> None:
         try:

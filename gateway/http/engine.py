@@ -12,10 +12,11 @@ from typing import Any
 
 from gateway import log
 from gateway.http.body import RequestBody
+from gateway.http.flow import Later
 from gateway.http.message import ClientGone, HttpError, Redirect, Request, Response
 from gateway.http.pages import NOT_KEPT, SILENT, page, wire_status
 from gateway.http.report import report
-from gateway.http.router import Location, find, needs_slash
+from gateway.http.router import Location, find
 from gateway.http.uri import escape_path
 
 INSTEAD = "instead of an error"  # a subrequest's note: makes the answer that is given in place of an error
@@ -23,24 +24,32 @@ _AGENTS_PADDED = (b"MSIE ", b"Chrome/")
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
-def respond(request: Request) -> Response | Awaitable[Response]:
+def respond(request: Request) -> Any:
     """Answer a request that has its server.
 
-    At once where no handler has to wait and nothing goes wrong, else in a coroutine. The coroutine raises only
+    A `Response` at once where no handler has to wait and nothing goes wrong; a `Later` whose outcome `settle` takes,
+    where the client's own request waits for that alone; else a coroutine that gives a `Response`. It raises only
     ClientGone; every other failure is an answer.
     """
     try:
-        outcome = _from_start(request, None)
+        server = request.server
+        if server.program is None and not server.post_read:
+            outcome = _at_location(request)
+        else:
+            request.location = server.location
+            outcome = _enter(request)
     except Exception as error:
         outcome = error
-    return outcome if outcome.__class__ is Response else _settle(request, outcome)
+    if outcome.__class__ is Response or (outcome.__class__ is Later and request.main is request):
+        return outcome
+    return settle(request, outcome)
 
 
-async def _settle(request: Request, outcome: Any) -> Response:
-    """Go on from an outcome, a coroutine that gives one, or an error, until there is a Response."""
+async def settle(request: Request, outcome: Any) -> Response:
+    """Go on from an outcome, what gives one later, or an error, until there is a Response."""
     while True:
         try:
-            if outcome.__class__ is CoroutineType:
+            if outcome.__class__ is CoroutineType or outcome.__class__ is Later:
                 outcome = await outcome
             if outcome.__class__ is Response:
                 return outcome
@@ -63,7 +72,7 @@ async def _settle(request: Request, outcome: Any) -> Response:
 
 def refuse(request: Request, error: HttpError) -> Awaitable[Response]:
     """Answer a request whose head was refused, ours or by a filter: its error page may still route."""
-    return _settle(request, error)
+    return settle(request, error)
 
 
 def _from_start(request: Request, _argument: Any) -> Any:
@@ -96,8 +105,7 @@ async def _enter(request: Request) -> Any:
 
 def _at_location(request: Request, _argument: Any = None) -> Any:
     """Find the location, judge what the core judges there, run its rewrite program and its handlers."""
-    location = find(request, request.server)
-    request.location = location
+    request.location = location = find(request, request.server)
     settings = location.settings
     if location.limited is not None and request.method not in location.limited[0]:
         location = request.location = location.limited[1]
@@ -105,9 +113,10 @@ def _at_location(request: Request, _argument: Any = None) -> Any:
         raise HttpError(404)
     if request.body is not None and request.main is request:
         _judge_body(request, request.body)
-    if location.redirect is not None and needs_slash(location, request.uri):
-        raise HttpError(301, location=escape_path(location.redirect) + (b"?" + request.args if request.args else b""))
-    return _in_location(request, location)
+    redirect = location.redirect
+    if redirect is not None and len(request.uri) < len(redirect):  # it was chosen to send "/dir" to "/dir/"
+        raise HttpError(301, location=escape_path(redirect) + (b"?" + request.args if request.args else b""))
+    return _handle(request, location, 0) if location.program is None else _in_location(request, location)
 
 
 def _judge_body(request: Request, body: RequestBody) -> None:
@@ -144,14 +153,12 @@ async def _after_program(request: Request, pending: Any) -> Any:
 
 def _handle(request: Request, location: Location, start: int) -> Any:
     """Run a plan's handlers in order; the first that really waits takes the rest along in a coroutine."""
-    handlers = location.handlers
-    for index in range(start, len(handlers)):
-        outcome: Any = handlers[index](request)
-        if outcome is None:
-            continue
-        if outcome.__class__ is CoroutineType:
-            return _handle_rest(request, location, index + 1, outcome)
-        return outcome
+    handlers = location.handlers[start:] if start else location.handlers
+    for handler in handlers:
+        start += 1
+        outcome: Any = handler(request)
+        if outcome is not None:
+            return _handle_rest(request, location, start, outcome) if outcome.__class__ is CoroutineType else outcome
     return None
 
 

@@ -44,6 +44,55 @@ class Wait:
             self.done()
 
 
+class Later:
+    """An outcome that another turn of the loop brings: how a handler waits without a coroutine.
+
+    The handler returns it, and whoever has what was waited for calls `done`. `settle` then makes the outcome of the
+    request and `subject` (a coroutine is one too); `give_up` is told when the request ends before that.
+    """
+
+    __slots__ = ("give_up", "receive", "request", "settle", "subject")
+
+    def __init__(
+        self,
+        request: Any,
+        subject: Any,
+        settle: Callable[[Any, Any], Any],
+        give_up: Callable[[Any, Any, BaseException], None],
+    ) -> None:
+        self.request, self.subject, self.settle, self.give_up = request, subject, settle, give_up
+        self.receive: Callable[[Any], None] | None = None  # takes the outcome, or what was raised in its place
+
+    def done(self, _value: Any = None) -> None:
+        """Settle, and go on with the request at once. Later calls do nothing."""
+        receive, self.receive = self.receive, None
+        if receive is None:
+            return
+        try:
+            outcome = self.settle(self.request, self.subject)
+        except Exception as error:
+            outcome = error
+        receive(outcome)
+
+    def throw(self, error: BaseException) -> None:
+        """Give up (the client has gone, a time-out): the request goes on with `error`."""
+        receive, self.receive = self.receive, None
+        if receive is not None:
+            self.give_up(self.request, self.subject, error)
+            receive(error)
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        wait = Wait()
+        self.receive = wait.done
+        try:
+            yield wait
+        except BaseException as error:
+            self.receive = None
+            self.give_up(self.request, self.subject, error)
+            raise
+        return wait.value
+
+
 class Flow:
     """A coroutine that did not end in its first step."""
 

@@ -15,6 +15,7 @@ from gateway.http.uri import host_of
 Pair = tuple[bytes, bytes]  # lower-case name, value
 
 _DROPPED: Pair = (b"", b"")
+_LF, _CR = b"\n\r"  # as numbers: CPython finds those several times faster, since it tries a number first
 _CONTROLS_AND_SPACE = bytes(range(0x21)) + b"\x7f"
 _NAME = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-"
 _LINES_KEPT, _LINES_ROOM = 4096, 512 * 1024  # entries and bytes, per generation of a memo
@@ -64,24 +65,17 @@ class LineMemo(Memo[Pair]):
         self.lenient = lenient  # an upstream's block: nginx passes over a second "HTTP/…" line
 
     def __missing__(self, line: bytes) -> Pair:
-        pair = self.recall(line) if line in self.old else None
-        if pair is None:
-            pair = self._parse(line)
-            self.offer(line, pair)
-        return pair
-
-    def _parse(self, line: bytes) -> Pair:
+        if line in self.old and (kept := self.recall(line)) is not None:
+            return kept
         name, _, value = line.partition(b":")
-        lower = self.names.get(name)
-        if lower is None:
-            lower = self._name(name, line)
-            if not lower:
-                return _DROPPED
-        if b"\n" in value or b"\r" in value:
+        lower = self.names.get(name) or self._name(name, line)
+        if _LF in value or _CR in value:
             raise UnusualBlockError
-        if b"\0" in value:
+        if 0 in value and lower:
             raise self.invalid(line)
-        return lower, value.strip(b" ")
+        pair = (lower, value.strip(b" ")) if lower else _DROPPED
+        self.offer(line, pair)
+        return pair
 
     def invalid(self, line: bytes) -> HeaderError:
         """The error for a line that cannot be accepted, in nginx's words."""
@@ -122,18 +116,13 @@ def read_lines(block: bytes, memo: LineMemo) -> tuple[list[bytes], list[Pair], I
     # a bare LF ends a line too, and so does CR CR LF; any other CR is an error
     lines = [line.rstrip(b"\r") for line in block.split(b"\n")]
     try:
-        return _indexed(lines, list(map(memo.__getitem__, lines)))
+        return indexed(lines, list(map(memo.__getitem__, lines)))
     except UnusualBlockError:
         raise memo.invalid(block) from None
 
 
-def read_crlf_lines(block: bytes, memo: LineMemo) -> tuple[list[bytes], list[Pair], Index]:
-    """`read_lines` for a block that ends in CR and is separated by CRLF alone. Raises UnusualBlockError for others."""
-    lines = block[:-1].split(b"\r\n")
-    return _indexed(lines, list(map(memo.__getitem__, lines)))
-
-
-def _indexed(lines: list[bytes], pairs: list[Pair]) -> tuple[list[bytes], list[Pair], Index]:
+def indexed(lines: list[bytes], pairs: list[Pair]) -> tuple[list[bytes], list[Pair], Index]:
+    """A block's lines and pairs without those that are dropped, and the index."""
     index = dict(pairs)
     if b"" in index:
         kept = [at for at, pair in enumerate(pairs) if pair is not _DROPPED]

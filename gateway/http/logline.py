@@ -66,33 +66,39 @@ ESCAPES: Mapping[str, tuple[Escape, bytes]] = {  # and what stands for a value t
 
 # --- the values that only logs ask for
 
-_next_second = 0.0
-_local = _iso = b""
+
+class _Clock:
+    """The two forms of the present second's time, from `start` to before `end`."""
+
+    __slots__ = ("end", "iso", "local", "start")
+
+    def __init__(self) -> None:
+        self.start = self.end = 0.0
+        self.local = self.iso = b""
+
+    def tick(self) -> bytes:
+        """Begin a second; returns the local form."""
+        second = int(time.time())
+        moment = time.localtime(second)
+        zone = time.strftime("%z", moment)
+        month = "JanFebMarAprMayJunJulAugSepOctNovDec"[3 * moment.tm_mon - 3 : 3 * moment.tm_mon]
+        self.local = time.strftime(f"%d/{month}/%Y:%H:%M:%S {zone}", moment).encode()
+        self.iso = time.strftime(f"%Y-%m-%dT%H:%M:%S{zone[:3]}:{zone[3:]}", moment).encode()
+        self.start, self.end = float(second), second + 1.0
+        return self.local
 
 
-def _tick() -> None:
-    global _next_second, _local, _iso
-    second = int(time.time())
-    moment = time.localtime(second)
-    zone = time.strftime("%z", moment)
-    month = "JanFebMarAprMayJunJulAugSepOctNovDec"[3 * moment.tm_mon - 3 : 3 * moment.tm_mon]
-    _local = time.strftime(f"%d/{month}/%Y:%H:%M:%S {zone}", moment).encode()
-    _iso = time.strftime(f"%Y-%m-%dT%H:%M:%S{zone[:3]}:{zone[3:]}", moment).encode()
-    _next_second = second + 1.0
+_clock = _Clock()
 
 
 def _time_local(_request: Request) -> bytes:
-    now = time.time()
-    if not _next_second - 1.0 <= now < _next_second:
-        _tick()
-    return _local
+    return _clock.local if _clock.start <= time.time() < _clock.end else _clock.tick()
 
 
 def _time_iso8601(_request: Request) -> bytes:
-    now = time.time()
-    if not _next_second - 1.0 <= now < _next_second:
-        _tick()
-    return _iso
+    if not _clock.start <= time.time() < _clock.end:
+        _clock.tick()
+    return _clock.iso
 
 
 class _Statuses(dict[int, bytes]):
@@ -106,14 +112,13 @@ class _Statuses(dict[int, bytes]):
 _statuses = _Statuses()
 
 
+def _code(request: Request) -> int:
+    response = request.response
+    return response.status if response is not None else 9 if request.http == 9 else 0
+
+
 def _status(request: Request) -> bytes:
-    status = request.error_status  # what an error page's answer will be sent with
-    if not status:
-        response = request.response
-        if response is None:
-            return b"009" if request.http == 9 else b"000"
-        status = response.status
-    return _statuses[status]
+    return _statuses[request.error_status or _code(request)]  # what an error page's answer will be sent with
 
 
 def _bytes_sent(request: Request) -> bytes:
@@ -149,6 +154,19 @@ def _remote_addr(request: Request) -> bytes:
 def _pipe(request: Request) -> bytes:
     return b"p" if request.main.peer.pipelined else b"."
 
+
+# how some of these stand in a format's expression, and what formats them
+_INLINE = {
+    "time_local": "(clock.local if clock.start <= time() < clock.end else clock.tick())",
+    "status": "(request.error_status or code(request))",
+    "remote_addr": "request.main.peer.client",
+    "request": "escape(request.main.line)",
+    "body_bytes_sent": "request.main.body_sent",
+    "bytes_sent": "request.main.peer.sent",
+    "connection": "request.main.peer.number",
+    "connection_requests": "request.main.peer.served",
+}
+_CODES = {name: b"%d" for name in _INLINE if name not in ("remote_addr", "request", "time_local")} | {"status": b"%03d"}
 
 # values that need no escaping; all but $remote_addr, which is the core's, are variables of this module too
 PLAIN: Mapping[str, Piece] = dict(
@@ -209,6 +227,24 @@ def formatting(texts: Sequence[Text], escaping: str, lookup: Lookup, end: bytes)
     """
     escape, missing = ESCAPES[escaping]
     parts = [part for text in texts for part in split(text.raw, text.place)]
-    template = b"".join([b"%b" if isinstance(part, str) else part.replace(b"%", b"%%") for part in parts]) + end
-    pieces = [_piece(part, escape, missing, lookup) for part in parts if isinstance(part, str)]
-    return lambda request: template % tuple([piece(request) for piece in pieces])
+    names = [part for part in parts if isinstance(part, str)]
+    template = b"".join(
+        [_CODES.get(part, b"%b") if isinstance(part, str) else part.replace(b"%", b"%%") for part in parts]
+    )
+    pieces = {f"piece{at}": _piece(name, escape, missing, lookup) for at, name in enumerate(names)}
+    # one expression in place of a call for each piece: a line is made for every request
+    values = "".join([_expression(name, f"piece{at}(request)") + ", " for at, name in enumerate(names)])
+    known = {**pieces, "template": template + end, "escape": escape, "missing": missing}
+    known |= {"clock": _clock, "time": time.time, "code": _code}
+    made: Piece = eval(f"lambda request: template % ({values})", known)
+    return made
+
+
+def _expression(name: str, piece: str) -> str:
+    """What stands for a variable in a format's expression; `piece` is the call that makes it."""
+    if name.startswith("http_"):
+        lower = name[5:].replace("_", "-").encode()
+        value = f"request.headers.get({lower!r})"
+        found = f"missing if (value := {value}) is None else escape(value)"
+        return f"({piece} if request.headers.repeated else {found})"
+    return _INLINE.get(name, piece)

@@ -129,6 +129,8 @@ class Response:
         "content_type",
         "date",
         "fields",
+        "finished",
+        "kept",
         "last_modified",
         "last_modified_text",
         "length",
@@ -165,6 +167,9 @@ class Response:
         # says, in a turn of the loop, whether the source is unchanged; None: not to be given again (http/replay)
         self.steady: Callable[[int], bool] | None = None
         self.sent: tuple[bytes, bytes] | None = None  # head and body, once written in one piece
+        # where finished heads of answers like this one are kept, by location (http/output); None: nowhere
+        self.kept: dict[Any, Any] | None = None
+        self.finished: Any = None  # its own, once it is made
         self.trailers: Callable[[], Fields] | None = None
         self.changed = False  # a filter's transform stands between `body` and the client
         self.body: Body = body

@@ -1,6 +1,6 @@
 """The `types` block and the lookup of a content type by extension."""
 
-from gateway.config.schema import Arg, ConfigError, Statement
+from gateway.config.schema import Arg, Statement
 
 # nginx's built-in table, used where no `types` block is set: mime.types is the operator's to include.
 DEFAULT_TYPES: dict[bytes, str] = {b"html": "text/html", b"gif": "image/gif", b"jpg": "image/jpeg"}
@@ -9,8 +9,6 @@ DEFAULT_TYPES: dict[bytes, str] = {b"html": "text/html", b"gif": "image/gif", b"
 def _types(statement: Statement) -> dict[bytes, str]:
     table: dict[bytes, str] = {}
     for entry in statement.block or ():
-        if not entry.args:
-            raise ConfigError(f'invalid number of arguments in "{entry.name}" directive', entry.place)
         for extension in entry.args:
             table[extension.lower().encode()] = entry.name
     return table

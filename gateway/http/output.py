@@ -1,11 +1,15 @@
 """From a `Response` to the wire: the filters see its head, their transforms its body, and the connection writes it."""
 
 import os
+import time
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from gateway.http.finished import Finished, Kept
+from gateway.http.headers import RequestHeaders
 from gateway.http.message import Fields, FileBody, Request, Response, Stream, Transform
 from gateway.http.streams import Filtered
+from gateway.http.watched import Watched
 
 if TYPE_CHECKING:
     from gateway.http.connection import Connection
@@ -49,6 +53,35 @@ def _carry(fields: Fields, response: Response) -> None:
 
 def send(request: Request, response: Response, connection: "Connection") -> Awaitable[None] | None:
     """Send an answer. Returns None when all is written, else an awaitable for the rest."""
+    if response.finished is not None:
+        response.finished.send(request, connection)
+        return None
+    if response.kept is not None and response.body.__class__ is bytes:
+        return _send_alike(request, response, connection, response.kept)
+    return _send(request, response, connection)
+
+
+def _send_alike(request: Request, response: Response, connection: "Connection", kept: Kept) -> Awaitable[None] | None:
+    """Send an answer of a kind that comes again: the second time its head is kept."""
+    location = request.location
+    if location not in kept or not location.plain or request.error_status or request.error_fields:
+        kept[location] = None
+        return _send(request, response, connection)
+    second, headers = int(time.time()), request.headers
+    asked = Watched(headers)
+    request.headers = cast(RequestHeaders, asked)
+    body = response.body
+    try:
+        rest = _send(request, response, connection)
+    finally:
+        if request.headers is asked:  # type: ignore[comparison-overlap]
+            request.headers = headers
+    if response.sent is not None and response.sent[1] is body and not response.changed and not asked.whole:
+        kept[location] = Finished(request, response, asked, second)
+    return rest
+
+
+def _send(request: Request, response: Response, connection: "Connection") -> Awaitable[None] | None:
     request.response = response
     transforms = filtered(request, response)
     status = response.status

@@ -8,10 +8,11 @@ watched. The log line is still made for each request.
 """
 
 import time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from gateway.http.headers import RequestHeaders
 from gateway.http.message import Request, Response
+from gateway.http.watched import Watched
 
 if TYPE_CHECKING:
     from gateway.http.connection import Connection
@@ -20,30 +21,6 @@ if TYPE_CHECKING:
 _JOINED = 4096  # bytes: a body up to this size is copied behind its head once, larger ones are the file cache's own
 _LINES = 256  # request lines whose answers are kept at a time
 _VARIANTS = 4  # answers to one request line, told apart by what was asked of the headers
-
-
-class Watched:
-    """Stands in for a header block while a plan is walked, and remembers which headers were asked for.
-
-    `whole`: it was looked at in other ways too, so that the answer may hang on anything in it.
-    """
-
-    def __init__(self, block: RequestHeaders) -> None:
-        self.block = block
-        self.names: list[bytes] = []
-        self.values: list[bytes | None] = []
-        self.whole = False
-
-    def get(self, lower: bytes) -> bytes | None:
-        """As the block's."""
-        value = self.block.get(lower)
-        self.names.append(lower)
-        self.values.append(value)
-        return value
-
-    def __getattr__(self, name: str) -> Any:
-        self.whole = True
-        return getattr(self.block, name)
 
 
 class Replay:
@@ -77,7 +54,7 @@ class Replay:
         self.keeps = request.keepalive
         self.names, self.values = asked.names, asked.values
         self.notes = dict(request.notes) if request.notes else None
-        self.second = int(time.time())
+        self.second = int(request.started)  # no later than that of its Date
         self.steady = response.steady
         joined = len(body) <= _JOINED
         self.head = head + body if joined else head
@@ -99,8 +76,7 @@ class Replay:
         started, now = time.time(), service.now()
         if self.second != int(started) or service.draining or connection.served + 1 >= self.requests:
             return False
-        steady = self.steady
-        request = self.request
+        steady, request = self.steady, self.request
         if (
             steady is None
             or not steady(service.turn())
@@ -145,18 +121,24 @@ def fitting(found: "Head") -> Replay | None:
 def watch(request: Request, found: "Head") -> None:
     """Watch what the plan asks of the headers, if its answer may be kept."""
     headers = found.headers
-    kept = _answers.get(found.origin, ())
-    if len(kept) < _VARIANTS or kept[0].second != int(request.started):
-        if not headers.framed and not headers.repeated:
-            request.headers = cast(RequestHeaders, Watched(headers))
+    if headers.framed or headers.repeated:
+        return
+    kept = _answers.get(found.origin)
+    if kept is None or len(kept) < _VARIANTS or kept[0].second != int(request.started):
+        request.headers = cast(RequestHeaders, Watched(headers))
+
+
+def unwatch(request: Request, found: "Head") -> None:
+    """Give a request its headers back."""
+    if isinstance(request.headers, Watched):
+        request.headers = found.headers
 
 
 def keep(connection: "Connection", found: "Head", request: Request, response: Response) -> None:
     """Keep a steady answer, if it may be given again; the first of a request line only says that the next may be."""
     location, server, origin = request.location, request.server, found.origin
     asked = request.headers
-    if isinstance(asked, Watched):
-        request.headers = found.headers
+    unwatch(request, found)
     if not location.steady or request.keepalive is not found.keepalive or request.error_status or response.sent is None:
         return
     if location.program is not None or server.program is not None or server.post_read or request.body is not None:
@@ -170,6 +152,7 @@ def keep(connection: "Connection", found: "Head", request: Request, response: Re
         found.replay = replay = Replay(connection, request, response, response.sent, asked)
         kept = _answers.get(origin)
         if kept is not None and kept[0].second == replay.second:
+            kept[:] = [one for one in kept if not one.fits(found)]  # one that fits did not hold: its file has changed
             kept.append(replay)
             return
         if kept is None and len(_answers) >= _LINES:

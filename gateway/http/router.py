@@ -3,7 +3,7 @@
 Source: https://nginx.org/en/docs/http/request_processing.html and .../ngx_http_core_module.html#location.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ class Location:
     stops: bool = False  # `^~`: no regular expressions after this prefix
     exact: bool = False
     steady: bool = False  # no handler or filter looks at more than the head: answers may be given again (http/replay)
+    plain: bool = False  # no filter does: the head of a server's answer may be made once (http/output)
     # `limit_except`: the methods spared, and the plan for all others
     limited: "tuple[frozenset[bytes], Location] | None" = None
     error_pages: tuple[tuple[tuple[int, ...], int | None, Callable[[Request], bytes]], ...] = ()
@@ -89,6 +90,19 @@ class Listen:
     # of a wildcard: listens on one of its addresses, which share its socket
     specific: "dict[bytes, Listen]" = field(default_factory=dict)
     bound: bool = True  # False: reached through a wildcard's socket
+    tls: Any = None  # how it speaks TLS (`gateway.http.secured.Port`); None: it does not
+
+    def servers(self) -> Iterator[Server]:
+        """All servers here, some more than once."""
+        yield self.default
+        yield from self.names.values()
+        yield from self.heads.values()
+        yield from self.tails.values()
+        yield from (server for _, server in self.patterns)
+
+    def secured(self) -> bool:
+        """Whether connections to its socket may speak TLS."""
+        return self.tls is not None or any(listen.tls is not None for listen in self.specific.values())
 
     def server(self, host: bytes, request: Request | None = None) -> Server:
         """The server for a host name (lower case, no port).

@@ -4,12 +4,12 @@ Source: ngx_http_ssl_servername, ngx_http_process_request; https://nginx.org/en/
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from gateway import log
 from gateway.http.headers import NO_HEADERS
+from gateway.http.keyfiles import Pair
 from gateway.http.message import Request
 from gateway.http.router import Listen, Server
 from gateway.http.wire import Head, RequestError
@@ -22,9 +22,6 @@ PLAN = "TLS plan"  # the note of a server's own level that holds its ServerPlan
 _OPTIONAL = frozenset((2, 18, 19, 20, 21))
 _UNRECOGNIZED_NAME, _INTERNAL_ERROR = 112, 80  # RFC 8446 section 6
 _BELATED = "client attempted to request the server name different from the one that was negotiated"
-
-# a certificate and its key, PEM, made of variables for each connection: (chain, key, their names), with passwords
-Pair = Callable[[Request], tuple[bytes, bytes, tuple[str, str]]]
 
 
 @dataclass(slots=True, eq=False)
@@ -69,7 +66,7 @@ class Port:
             return 0
         if plan.reject:
             return _UNRECOGNIZED_NAME
-        if plan.context is not None:
+        if plan.context is not None and plan.context is not self._first:
             openssl.change_context(connection, plan.context.pointer)
         if plan.pairs:
             return self._load(secured, connection, server, plan)
@@ -86,7 +83,7 @@ class Port:
                 chain, key, names = pair(request)
                 openssl.use_pair_now(connection, chain, key, list(plan.passwords), names)
         except TlsError as error:
-            log.main.write(log.ERROR, f"{error} while SSL handshaking, {_who(secured)}", secured.inner.number)
+            _say(secured, log.ERROR, f"{error} while SSL handshaking")
             return _INTERNAL_ERROR
         return 0
 
@@ -103,14 +100,27 @@ class Port:
 
     def failed(self, secured: Secured, message: str) -> None:
         """Log why there was no handshake."""
-        if message:
-            text = f"{message} while SSL handshaking, {_who(secured)}"
-            log.main.write(log.INFO, text, getattr(secured.inner, "number", 0))
+        _say(secured, log.INFO, f"{message} while SSL handshaking")
+
+    def broken(self, secured: Secured, message: str) -> None:
+        """Log why a connection ends."""
+        _say(secured, log.INFO, message)
+
+    def begin(self, secured: Secured) -> None:
+        """Clients begin."""
+
+    def ended(self, secured: Secured) -> None:
+        """Nothing is kept of a connection."""
 
 
-def _who(secured: Secured) -> str:
+def _say(secured: Secured, level: int, message: str) -> None:
     connection = secured.inner
-    return f"client: {connection.client.decode()}, server: {connection.listen.key}"
+    if connection is None:
+        return
+    target = connection.settings().errors
+    if level <= target.level:
+        who = f"client: {connection.client.decode()}, server: {connection.listen.key}"
+        target.write(level, f"{message}, {who}", connection.number)
 
 
 class Refusing:

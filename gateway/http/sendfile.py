@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _CHUNK = 2 << 20  # nginx's sendfile_max_chunk: what one turn sends of a file before others get theirs
 
+_PIECE = 131072  # bytes read at a time where sendfile(2) cannot be used
+
 
 async def sendfile(connection: "Connection", request: Request, response: Response, body: FileBody) -> None:
     """Send head and file. Raises ClientGone, or OSError when the file is shorter than it was."""
@@ -20,13 +22,31 @@ async def sendfile(connection: "Connection", request: Request, response: Respons
         if request.http > 9:
             connection.write(head(request, response, response.known_length(), chunked=False))
         # the transport queues its writes to the end of the turn: the file must not overtake the head
+        socket = connection.transport.get_extra_info("socket")
+        if socket is None:
+            await _read_and_write(connection, request, body)
+            return
         await _flushed(connection)
-        raw = os.dup(connection.transport.get_extra_info("socket").fileno())
+        raw = os.dup(socket.fileno())
         await _send(connection, request, raw, body)
     finally:
         if raw >= 0:
             os.close(raw)
         body.close()
+
+
+async def _read_and_write(connection: "Connection", request: Request, body: FileBody) -> None:
+    """Where bytes are changed on their way (TLS), or the descriptor is not to be had."""
+    offset, end = body.offset, body.offset + body.length
+    while offset < end:
+        data = os.pread(body.fd, min(_PIECE, end - offset), offset)
+        if not data:
+            raise OSError("file was truncated while it was sent")
+        offset += len(data)
+        connection.write(data)
+        request.body_sent += len(data)
+        if connection.paused:
+            await connection.drain_writes()
 
 
 async def _flushed(connection: "Connection") -> None:

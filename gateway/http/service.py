@@ -91,7 +91,12 @@ class Service:
         from gateway.http.connection import acceptor
 
         backlog: Any = listen.options.get("backlog", 511)
-        made = self.loop.create_server(acceptor(self, listen), sock=sock, backlog=backlog)
+        factory: Callable[[], asyncio.Protocol] = acceptor(self, listen)
+        if listen.secured():
+            from gateway.net.tls import serving
+
+            factory = serving(factory)
+        made = self.loop.create_server(factory, sock=sock, backlog=backlog)
         self.servers.append(self.loop.run_until_complete(made))
 
     def start(self) -> None:

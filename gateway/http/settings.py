@@ -7,7 +7,20 @@ import os
 from typing import Any
 
 from gateway import log
-from gateway.config.args import bits, buffers, choice, duration, flag, integer, nothing, size, string, strings, text
+from gateway.config.args import (
+    bits,
+    buffers,
+    choice,
+    duration,
+    flag,
+    integer,
+    nothing,
+    offset,
+    size,
+    string,
+    strings,
+    text,
+)
 from gateway.config.schema import (
     ANYWHERE,
     Arg,
@@ -94,11 +107,9 @@ def _error_page(statement: Statement) -> tuple[tuple[int, ...], int | None, Text
     answer: int | None = None
     if words[-1].startswith("="):
         code = words.pop()[1:]
-        if code and not code.isdigit():
+        if not words or (code and not code.isdigit()):
             raise ConfigError(f'invalid value "={code}"', statement.place)
         answer = int(code) if code else 0
-    if not words:
-        raise ConfigError('invalid number of arguments in "error_page" directive', statement.place)
     codes = []
     for word in words:
         if not word.isdigit() or word == "499":
@@ -172,7 +183,7 @@ class Http:
 
     # limits
     client_max_body_size: int = directive(
-        ANYWHERE, size(), 1 << 20, "Largest request body; 0 is no limit.", default_text="1m"
+        ANYWHERE, offset(), 1 << 20, "Largest request body; 0 is no limit.", default_text="1m"
     )
     client_body_buffer_size: int = directive(
         ANYWHERE, size(), 16384, "Body kept in memory before a temporary file.", default_text="16k"
@@ -226,12 +237,6 @@ class Http:
     lingering_time: float = directive(ANYWHERE, duration(), 30.0, "How long at most.", default_text="30s")
     lingering_timeout: float = directive(ANYWHERE, duration(), 5.0, "How long without new data.", default_text="5s")
     reset_timedout_connection: bool = directive(ANYWHERE, flag(), False, "Close timed-out connections with RST.")
-    limit_rate: Text = directive(
-        IN_IF, text(), Text("0"), "Bytes a second to the client; 0 is no limit.", default_text="0"
-    )
-    limit_rate_after: Text = directive(
-        IN_IF, text(), Text("0"), "Bytes sent before the rate is limited.", default_text="0"
-    )
 
     # requests
     ignore_invalid_headers: bool = directive(

@@ -19,7 +19,7 @@ subrequest's answer is to close the connection (`return 444`).
 
 import re
 import time
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from gateway import log
@@ -282,6 +282,39 @@ def background(parent: Request, uri: bytes, args: bytes = b"", **options: Any) -
     shared = parent.body if options.get("share_body", True) else None
     own = main.body = shared.copy() if shared is not None and shared.held() else None
     sub = made(main, uri, args, head_only=True, **options)
+
+    async def run() -> None:
+        await answered(sub)
+
+    _run_apart(run(), peer, own, main, sub)
+
+
+def apart(request: Request, work: Callable[[Request], Coroutine[Any, Any, None]]) -> None:
+    """Run something on behalf of a request, beside it and whatever becomes of it: `work` is given a copy."""
+    copy = lasting(request)
+    main = copy.main
+    peer: Any = _Detached(main.peer)
+    main.peer = copy.peer = peer
+    held = request.body
+    own = copy.body = held.copy() if held is not None and held.held() else None
+    _run_apart(work(copy), peer, own, main, copy)
+
+
+def lasting(request: Request) -> Request:
+    """A copy of a request that may outlive it, with notes of its own."""
+    copy = _copied(request)
+    if request.main is request:
+        copy.main = copy
+    else:
+        copy.main = _copied(request.main)
+        copy.main.main = copy.main
+    copy.notes = {}
+    copy.values = dict(request.values or ())
+    copy.tries = copy.response = None
+    return copy
+
+
+def _run_apart(work: Coroutine[Any, Any, None], peer: Any, own: RequestBody | None, *requests: Request) -> None:
     service = peer.service
     service.connections.add(peer)
 
@@ -290,13 +323,11 @@ def background(parent: Request, uri: bytes, args: bytes = b"", **options: Any) -
             log.main.write(log.ALERT, log.crash(type(error), error, error.__traceback__), peer.number)
         if own is not None:
             own.close()
-        main.main = sub.main = None  # type: ignore[assignment]  # cycles: freed now, not by the collector
+        for request in requests:
+            request.main = None  # type: ignore[assignment]  # cycles: freed now, not by the collector
         service.gone(peer)
 
-    async def run() -> None:
-        await answered(sub)
-
-    peer.flow = started(run(), ended)
+    peer.flow = started(work, ended)
 
 
 def _copied(request: Request) -> Request:

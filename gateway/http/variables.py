@@ -9,11 +9,9 @@ import time
 from binascii import a2b_base64
 from collections.abc import Callable, Mapping
 
-from gateway import VERSION, log
-from gateway.config.args import bytes_of
+from gateway import VERSION
 from gateway.http.message import Request
 from gateway.http.plan import Variable
-from gateway.http.report import report
 
 _HOSTNAME = socket.gethostname().lower().encode()
 _PROTOCOLS = {10: b"HTTP/1.0", 11: b"HTTP/1.1", 20: b"HTTP/2.0"}
@@ -106,17 +104,6 @@ def _completion(request: Request) -> bytes | None:
     return b"OK" if request.main.note("complete") else b""
 
 
-def _limit_rate(request: Request) -> bytes | None:
-    return b"%d" % request.note("limit_rate", 0)
-
-
-def _set_limit_rate(request: Request, value: bytes | None) -> None:
-    try:
-        request.keep("limit_rate", bytes_of((value or b"").decode("latin-1")))
-    except ValueError:
-        report(request, log.ERROR, f'invalid $limit_rate "{(value or b"").decode("latin-1")}"')
-
-
 def _document_root(request: Request) -> bytes | None:
     return request.location.folder(request)
 
@@ -158,7 +145,6 @@ CORE: Mapping[str, Variable] = {
     "request_body_file": Variable(_request_body_file),
     "request_completion": Variable(_completion),
     "request_id": Variable(_request_id),
-    "limit_rate": Variable(_limit_rate, _set_limit_rate),
     "hostname": Variable(lambda request: _HOSTNAME),
     "nginx_version": Variable(lambda request: VERSION.encode()),
     "connection_time": Variable(lambda request: b"%.3f" % max(time.time() - request.main.peer.started, 0.0)),

@@ -15,7 +15,7 @@ from gateway.http.headers import (
     RequestHeaders,
     UnusualBlockError,
     end_of_block,
-    read_crlf_lines,
+    indexed,
     read_lines,
     shown,
 )
@@ -148,15 +148,17 @@ class RequestParser:
 
     def _usual_headers(self, block: bytes) -> RequestHeaders | None:
         """A block that the memo does not hold, if there is nothing unusual in it."""
-        headers = self._blocks.recall(block) if block in self._blocks.old else None
-        if headers is None:
-            if not block.endswith(b"\r"):
-                return None
-            try:
-                headers = RequestHeaders(*read_crlf_lines(block, self._pairs))
-            except (HeaderError, UnusualBlockError):
-                return None
-            self._blocks.offer(block, headers)
+        blocks = self._blocks
+        if block in blocks.old:
+            return blocks.recall(block)
+        if not block.endswith(b"\r"):
+            return None
+        lines = block[:-1].split(b"\r\n")
+        try:
+            headers = RequestHeaders(*indexed(lines, list(map(self._pairs.__getitem__, lines))))
+        except (HeaderError, UnusualBlockError):
+            return None
+        blocks.offer(block, headers)
         return headers
 
     def _headers(self, block: bytes, line: RequestLine) -> RequestHeaders:

@@ -19,6 +19,8 @@ from gateway.module import Module
 
 ORDER: tuple[str, ...] = (
     "absent",  # nothing but names
+    "ssl",
+    "third_party",  # the same
     # variables
     "referer",
     "map",
@@ -27,6 +29,7 @@ ORDER: tuple[str, ...] = (
     "browser",
     "secure_link",
     "upstream",
+    "proxy_ssl",
     # rewrite
     "rewrite",
     # access
@@ -46,6 +49,7 @@ ORDER: tuple[str, ...] = (
     "stub_status",
     "echo",
     "empty_gif",
+    "proxy_cache",  # stands before proxy: it wraps its handler
     "proxy",
     "precompressed",
     "random_index",
@@ -66,6 +70,7 @@ ORDER: tuple[str, ...] = (
     "gzip",
     "compress",  # makes one filter of what the three above offer
     "range",
+    "limit_rate",  # paces what all the others have made
     # log
     "log",
     # preaccess. What these do at a request's end comes after its log line: realip gives the connection its address back
@@ -76,6 +81,8 @@ ORDER: tuple[str, ...] = (
 
 ALWAYS = frozenset({"not_modified", "index", "static", "range", "log"})  # at work without any directive of theirs
 EVERYTHING = "*"  # what a module needs whose scripts may name any variable at run time
+
+LISTENED = {"ssl": "ssl", "quic": "absent", "proxy_protocol": "absent"}  # what a parameter of `listen` needs
 
 _VARIABLE = re.compile(r"\$\{?([a-zA-Z0-9_]+)")
 
@@ -101,6 +108,7 @@ def needed(statements: Iterable[Statement]) -> frozenset[str]:
     found = set(ALWAYS)
     found.update(name for name, text in DIRECTIVES.items() if not directives.isdisjoint(text.split()))
     found.update(name for name, text in VARIABLES.items() if not variables.isdisjoint(text.split()))
+    found.update(name for word, name in LISTENED.items() if f"listen {word}" in directives)
     for name, text in PREFIXES.items():
         if any(word.startswith(tuple(text.split())) for word in variables):
             found.add(name)
@@ -112,6 +120,8 @@ def _words(statements: Iterable[Statement]) -> Iterator[tuple[str, bool]]:
     """Names of directives (False) and of variables (True)."""
     for statement in statements:
         yield statement.name, False
+        if statement.name == "listen":
+            yield from ((f"listen {word}", False) for word in statement.args[1:])
         for text in (statement.name, *statement.args):
             if "$" in text:
                 for name in _VARIABLE.findall(text):

@@ -7,47 +7,18 @@ A module that comes to be takes its names out of here; test_architecture.py find
 Source: the lists of directives on https://nginx.org/en/docs/
 """
 
-from collections.abc import Callable
 from typing import Any
 
-from gateway.config.args import buffers, duration, flag, integer, size
+from gateway.config.absence import idle, refused, unserved
 from gateway.config.merge import merged
-from gateway.config.schema import ANYWHERE, Arg, ConfigError, In, Item, Level, Merge, Statement, block, many
+from gateway.config.schema import ANYWHERE, ConfigError, In, Item, Level, block
 from gateway.http.settings import Addressing
 from gateway.module import Module
 
 SERVERS = In.HTTP | In.SERVER
-_UNHEARD = {"ssl", "quic", "proxy_protocol"}
+_UNHEARD = {"quic", "proxy_protocol"}
 IN_IF = In.LOCATION | In.IF_LOCATION
 GUARDED = ANYWHERE | In.LIMIT_EXCEPT
-
-_KINDS: dict[str, Callable[[], Arg[Any]]] = {
-    "words": lambda: Arg("…", 1, None, lambda statement: statement.args),
-    "flags": flag,
-    "sizes": size,
-    "times": duration,
-    "numbers": integer,
-    "buffers": buffers,
-}
-
-
-def _refuse(statement: Statement) -> None:
-    if statement.args != ("off",):
-        raise ConfigError(f'"{statement.name}" directive is not supported yet', statement.place)
-
-
-def refused(contexts: In, what: str, names: str, *, opens: bool = False) -> tuple[Item[Any], ...]:
-    """Rows of directives that do something; only their `off` is accepted."""
-    arg: Arg[None] = Arg("…", 0, None, _refuse, block=opens)
-    return many(contexts, dict.fromkeys(names.split(), arg), f"Not supported yet: {what}.", merge=Merge.OWN)
-
-
-def idle(contexts: In, what: str, **kinds: str) -> tuple[Item[Any], ...]:
-    """Rows of directives that tune what is not there, by the kind of their argument."""
-    args = {name: _KINDS[kind]() for kind, names in kinds.items() for name in names.split()}
-    return many(
-        contexts, args, f"Tunes what is not supported yet: {what}.", merge=Merge.OWN, idle=f"{what}: not supported yet"
-    )
 
 
 def _prefixed(prefix: str, names: str) -> str:
@@ -98,6 +69,45 @@ def passing(prefix: str, what: str, *groups: dict[str, str]) -> tuple[Item[Any],
 class Absent:
     """What is not here."""
 
+    protocols: tuple[Item[Any], ...] = unserved("stream mail")
+    process: tuple[Item[Any], ...] = idle(
+        In.MAIN,
+        "the commercial licence, profiling, hardware engines",
+        blocks="mgmt",
+        words="google_perftools_profiles ssl_engine",
+    )
+    stall_threshold: tuple[Item[Any], ...] = idle(In.EVENTS, "debugging of the event loop", times="stall_threshold")
+    telemetry: tuple[Item[Any], ...] = idle(
+        In.HTTP, "OpenTelemetry", blocks="otel_exporter", words="otel_resource_attr otel_service_name"
+    )
+    spans: tuple[Item[Any], ...] = idle(
+        ANYWHERE, "OpenTelemetry", words="otel_span_attr otel_span_name otel_trace otel_trace_context"
+    )
+    files: tuple[Item[Any], ...] = refused(ANYWHERE, "symbolic links that are not followed", "disable_symlinks")
+    max_headers: tuple[Item[Any], ...] = refused(SERVERS, "a limit of header fields", "max_headers")
+    limit_zone: tuple[Item[Any], ...] = refused(
+        In.HTTP, "removed from nginx in 1.7.6, limit_conn_zone replaces it", "limit_zone"
+    )
+    core_tuning: tuple[Item[Any], ...] = idle(
+        ANYWHERE,
+        "early hints, tags in error logs, events of open files",
+        flags="open_file_cache_events",
+        times="keepalive_min_timeout",
+        words="early_hints error_log_tag",
+    )
+    resolvers: tuple[Item[Any], ...] = idle(
+        In.UPSTREAM, "a resolver for one upstream", words="resolver", times="resolver_timeout"
+    )
+    proxy_conditions: tuple[Item[Any], ...] = refused(
+        ANYWHERE, "conditions for passing on, purging", "proxy_allow_upstream proxy_cache_purge"
+    )
+    proxy_tuning: tuple[Item[Any], ...] = idle(
+        ANYWHERE,
+        "some tuning of proxied connections",
+        flags="proxy_bind_dynamic proxy_request_dynamic",
+        sizes="proxy_socket_rcvbuf proxy_socket_sndbuf",
+        words="proxy_ssl_certificate_cache proxy_ssl_key_log",
+    )
     passed: tuple[Item[Any], ...] = refused(
         IN_IF, "FastCGI, uwsgi, SCGI, gRPC, memcached", "fastcgi_pass uwsgi_pass scgi_pass grpc_pass memcached_pass"
     )
@@ -124,20 +134,7 @@ class Absent:
         "tunnel_", "CONNECT", _ALL, {"sizes": "send_lowat socket_rcvbuf socket_sndbuf"}
     )
 
-    tls: tuple[Item[Any], ...] = refused(SERVERS, "TLS", "ssl ssl_reject_handshake")
-    tls_tuning: tuple[Item[Any], ...] = idle(
-        SERVERS,
-        "TLS",
-        flags="ssl_certificate_compression ssl_early_data ssl_prefer_server_ciphers ssl_session_tickets ssl_stapling"
-        " ssl_stapling_verify",
-        sizes="ssl_buffer_size",
-        times="ssl_session_timeout",
-        numbers="ssl_verify_depth",
-        words="ssl_certificate ssl_certificate_cache ssl_certificate_key ssl_ciphers ssl_client_certificate"
-        " ssl_conf_command ssl_crl ssl_dhparam ssl_ecdh_curve ssl_ech_file ssl_key_log ssl_ocsp ssl_ocsp_cache"
-        " ssl_ocsp_responder ssl_password_file ssl_protocols ssl_session_cache ssl_session_ticket_key ssl_stapling_file"
-        " ssl_stapling_responder ssl_trusted_certificate ssl_verify_client",
-    )
+    ssl: tuple[Item[Any], ...] = refused(SERVERS, "removed from nginx in 1.25.1, `listen ... ssl` replaces it", "ssl")
     acme: tuple[Item[Any], ...] = refused(In.HTTP, "ACME", "acme_issuer", opens=True)
     acme_certificate: tuple[Item[Any], ...] = refused(In.SERVER, "ACME", "acme_certificate")
     acme_shared_zone: tuple[Item[Any], ...] = idle(In.HTTP, "ACME", words="acme_shared_zone")
@@ -238,7 +235,7 @@ class Absent:
 
 
 def _check(_conf: Absent, level: Level) -> None:
-    """A port that is said to speak TLS or the PROXY protocol must not speak without it."""
+    """A port that is said to speak QUIC or the PROXY protocol must not speak without it."""
     if level.context is In.SERVER:
         groups: Any = merged(Addressing, level).listen  # of each `listen`: its addresses, with the same options
         for group in groups:

@@ -1,12 +1,15 @@
 """Pass requests to other servers: `proxy_pass` (ngx_http_proxy_module).
 
 Source: https://nginx.org/en/docs/http/ngx_http_proxy_module.html. What is not supported yet says so when it is
-configured; what has no effect without it (how to cache, how to speak TLS) is accepted and idle.
+configured; what has no effect without it (how to cache) is accepted and idle.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from gateway.cache.passage import HEADERS, TO, WRAP, Passage, Wrap
 from gateway.config.args import (
     bits,
     buffers,
@@ -22,22 +25,22 @@ from gateway.config.args import (
     texts,
 )
 from gateway.config.schema import ANYWHERE, Arg, ConfigError, In, Merge, Statement, Text, block, directive, many
-from gateway.http.flow import Wait
 from gateway.http.message import Handler, Outcome, Request
 from gateway.module import Build, Compiled, Module, Phase, Variable
-from gateway.upstream.attempts import Body, abandon, answered, begun
+from gateway.upstream.attempts import Body, answered
+from gateway.upstream.client import Exchange
 from gateway.upstream.conduct import Conduct
 from gateway.upstream.destination import Destination, Directory, fixed
+from gateway.upstream.encrypted import way_of
 from gateway.upstream.incoming import HIDDEN, AnswerPlan, outcome
-from gateway.upstream.outgoing import HTTP_VERSION, HeaderPlan, SetLine, with_defaults
+from gateway.upstream.outgoing import HTTP_VERSION, HeaderPlan, SetLine, forwarded, with_defaults
 from gateway.upstream.pool import GROUPS
+from gateway.upstream.prompt import prompt
 from gateway.upstream.rewriting import Pair, Rewriter, flags_of, redirects_of, rule_argument, rules_of
 from gateway.upstream.sending import Sending, client_body, sending
 
 PASSING = In.LOCATION | In.IF_LOCATION | In.LIMIT_EXCEPT
 _STREAMED = "answers are passed on as they come, in bounded memory"
-_UNCACHED = "there is no proxy_cache yet"
-_PLAIN = "there are no https:// upstream servers yet"
 _FAILURES = (
     "error", "timeout", "invalid_header", "non_idempotent", "http_500", "http_502", "http_503", "http_504", "http_403",
     "http_404", "http_429", "updating", "off",
@@ -61,8 +64,6 @@ def _only(*words: str) -> Arg[str]:
 
 _MISSING = {
     "proxy_bind": _only("off"),
-    "proxy_cache": _only("off"),
-    "proxy_cache_path": _only(),
     "proxy_limit_rate": _only("0"),
     "proxy_pass_trailers": _only("off"),
     "proxy_socket_keepalive": _only("off"),
@@ -143,10 +144,16 @@ class Proxy:
         ANYWHERE, buffers(), (8, 8192), "How much of an answer is held for a client that lags.", default_text="8 8k"
     )
 
+    proxy_buffering: bool = directive(
+        ANYWHERE,
+        flag(),
+        True,
+        "Whether answers may be cached; they are passed on as they come, in bounded memory, either way.",
+    )
+
     missing: tuple[Any, ...] = many(ANYWHERE, _MISSING, "Not supported yet; only what switches it off is accepted.")
 
     # accepted without effect
-    proxy_buffering: bool = _idle(flag(), True, "Buffer answers.", _STREAMED)
     proxy_busy_buffers_size: int = _idle(size(), 16384, "Buffers busy with sending.", _STREAMED)
     proxy_max_temp_file_size: int = _idle(size(), 1 << 30, "Spill answers to a file.", _STREAMED)
     proxy_temp_file_write_size: int = _idle(size(), 16384, "Its writes.", _STREAMED)
@@ -157,35 +164,6 @@ class Proxy:
     proxy_store_access: tuple[str, ...] = _idle(
         strings(1, 3), (), "Access to stored files.", "there is no proxy_store yet"
     )
-    proxy_cache_background_update: bool = _idle(flag(), False, "Refresh in the background.", _UNCACHED)
-    proxy_cache_bypass: tuple[str, ...] = _idle(strings(1), (), "When not to answer from the cache.", _UNCACHED)
-    proxy_cache_convert_head: bool = _idle(flag(), True, "Fetch by GET for HEAD.", _UNCACHED)
-    proxy_cache_key: str = _idle(string(), "", "What an answer is kept under.", _UNCACHED)
-    proxy_cache_lock: bool = _idle(flag(), False, "Fetch once for all who wait.", _UNCACHED)
-    proxy_cache_lock_age: float = _idle(duration(), 5.0, "Fetch again after this time.", _UNCACHED)
-    proxy_cache_lock_timeout: float = _idle(duration(), 5.0, "Wait no longer.", _UNCACHED)
-    proxy_cache_max_range_offset: int = _idle(size(), 0, "Ranges beyond are not cached.", _UNCACHED)
-    proxy_cache_methods: frozenset[str] = _idle(strings(1), frozenset(), "Methods cached.", _UNCACHED)
-    proxy_cache_min_uses: int = _idle(integer(1), 1, "Cache at this request.", _UNCACHED)
-    proxy_cache_revalidate: bool = _idle(flag(), False, "Ask whether it has changed.", _UNCACHED)
-    proxy_cache_use_stale: frozenset[str] = _idle(
-        strings(1), frozenset(), "When to answer what is out of date.", _UNCACHED
-    )
-    proxy_cache_valid: tuple[str, ...] = _idle(strings(1), (), "For how long.", _UNCACHED)
-    proxy_no_cache: tuple[str, ...] = _idle(strings(1), (), "When not to cache.", _UNCACHED)
-    proxy_ssl_certificate: str = _idle(string(), "", "Our certificate.", _PLAIN)
-    proxy_ssl_certificate_key: str = _idle(string(), "", "The key of our certificate.", _PLAIN)
-    proxy_ssl_ciphers: str = _idle(string(), "", "Ciphers offered.", _PLAIN)
-    proxy_ssl_conf_command: tuple[str, ...] = _idle(strings(2, 2), (), "OpenSSL commands.", _PLAIN)
-    proxy_ssl_crl: str = _idle(string(), "", "Revoked certificates.", _PLAIN)
-    proxy_ssl_name: str = _idle(string(), "", "The name expected.", _PLAIN)
-    proxy_ssl_password_file: str = _idle(string(), "", "Pass phrases.", _PLAIN)
-    proxy_ssl_protocols: tuple[str, ...] = _idle(strings(1), (), "Protocol versions.", _PLAIN)
-    proxy_ssl_server_name: bool = _idle(flag(), False, "Send the name.", _PLAIN)
-    proxy_ssl_session_reuse: bool = _idle(flag(), True, "Resume sessions.", _PLAIN)
-    proxy_ssl_trusted_certificate: str = _idle(string(), "", "Authorities.", _PLAIN)
-    proxy_ssl_verify: bool = _idle(flag(), False, "Verify the server.", _PLAIN)
-    proxy_ssl_verify_depth: int = _idle(integer(0), 1, "How long a chain may be.", _PLAIN)
 
 
 # --- compiling a location
@@ -210,42 +188,41 @@ def passing(conf: Proxy, build: Build) -> Handler | None:
     )
     directory = Directory(build.shared.setdefault(GROUPS, {}))
     send, conduct = _sending(conf, build), _conduct(conf)
+    way, conduct_over_tls = way_of(url.raw, build), replace(conduct, scheme=b"https://")
     method_text = None if conf.proxy_method is None else build.text(conf.proxy_method)
     version = f" HTTP/{conf.proxy_http_version}\r\n".encode()
 
-    async def proxy(request: Request) -> Outcome:
-        to = destination if destination is not None else await directory.destination(request, address(request))  # type: ignore[misc]
-        if request.notes is None:
-            request.notes = {TO: to}
-        else:
-            request.notes[TO] = to
+    apart = plan if build.notes.get(WRAP) is None else _header_plan(conf, destination, build, HEADERS)
+
+    async def find(request: Request) -> Destination:
+        return await directory.destination(request, address(request))  # type: ignore[misc]
+
+    async def fetch(request: Request, to: Destination, by: bytes | None, kept: bool) -> Exchange:
         if request.tries:
             request.tries.append(None)  # an internal redirect led here from another upstream
         uri = to.uri(request)
-        method = request.method if method_text is None else method_text(request) or request.method
+        method = by or (None if method_text is None else method_text(request)) or request.method
         body: Body = b""
         length, chunked = request.headers.content_length, False
         if request.body is not None or send is not client_body:
             body, length, chunked = await send(request)
-        head = b"%b %b%b%b" % (method, uri, version, plan.lines(request, length, chunked))
-        bodiless = method == b"HEAD"
-        exchange = begun(request, to.group, conduct, head, bodiless) if body == b"" else None
-        if exchange is not None:
-            exchange.wait = wait = Wait()
-            try:
-                await wait
-            except BaseException as error:
-                abandon(request, exchange, error)
-                raise
-        if exchange is None or exchange.head is None:
-            rest = answered(request, to.group, conduct, uri, head, body, bodiless=bodiless, begun=exchange)
-            exchange = await rest
-        return outcome(request, exchange, answers)
+        lines = (apart if kept else plan).lines(request, length, chunked)
+        head = b"%b %b%b%b" % (method, uri, version, lines)
+        group, conducted = (to.group, conduct) if not to.secure else (way.group(request, to.group), conduct_over_tls)
+        return await answered(request, group, conducted, uri, head, body, bodiless=method == b"HEAD")
 
-    return proxy
+    async def proxy(request: Request) -> Outcome:
+        to = destination if destination is not None else await find(request)
+        request.keep(TO, to)
+        return outcome(request, await fetch(request, to, None, False), answers)
 
-
-TO = "proxied to"  # the note that holds a request's Destination
+    wrap: Wrap | None = build.notes.get(WRAP)
+    if wrap is not None:
+        result = partial(outcome, answers=answers)
+        return wrap(Passage(proxy, destination, find, fetch, result, answers, conf.proxy_buffering))
+    if destination is None or destination.secure or method_text is not None or send is not client_body:
+        return proxy
+    return prompt(proxy, destination, TO, conduct, plan, version, answers)
 
 
 def _destination(conf: Proxy, url: Text, build: Build) -> Destination:
@@ -255,8 +232,13 @@ def _destination(conf: Proxy, url: Text, build: Build) -> Destination:
     return fixed(url.raw, url.place, build.shared, build.location_prefix, uri_allowed=plain)
 
 
-def _header_plan(conf: Proxy, destination: Destination | None, build: Build) -> HeaderPlan:
+def _header_plan(
+    conf: Proxy, destination: Destination | None, build: Build, more: Sequence[tuple[str, str]] = ()
+) -> HeaderPlan:
+    """`more`: headers sent, or kept away by an empty value, unless they are set."""
     lines = [SetLine(encode(name), build.text(value)) for name, value in conf.proxy_set_header]
+    given = {line.name.lower() for line in lines}
+    lines += [SetLine(encode(name), build.text(value)) for name, value in more if encode(name.lower()) not in given]
 
     def default(raw: str) -> Compiled:
         if destination is not None and raw == "$proxy_host":
@@ -320,11 +302,6 @@ def _to(read: Callable[[Destination], bytes | None]) -> Variable:
     return Variable(get)
 
 
-def _forwarded(request: Request) -> bytes | None:
-    client, before = request.main.peer.client, request.headers.joined(b"x-forwarded-for")
-    return client if before is None else before + b", " + client
-
-
 module = Module(
     name="proxy",
     conf=Proxy,
@@ -332,6 +309,6 @@ module = Module(
     variables={
         "proxy_host": _to(lambda to: to.host_header),
         "proxy_port": _to(lambda to: to.port_text),
-        "proxy_add_x_forwarded_for": Variable(_forwarded),
+        "proxy_add_x_forwarded_for": Variable(forwarded),
     },
 )

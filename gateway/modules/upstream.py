@@ -298,7 +298,6 @@ module = Module(
         "upstream_response_length": _each(lambda exchange: b"%d" % exchange.length),
         "upstream_bytes_received": _each(lambda exchange: b"%d" % exchange.received),
         "upstream_bytes_sent": _each(lambda exchange: b"%d" % exchange.sent),
-        "upstream_cache_status": Variable(lambda request: None),
     },
     prefixes={"upstream_http_": _upstream_header, "upstream_cookie_": _upstream_cookie},
 )

@@ -6,7 +6,7 @@ such an object holds, after a test at import that it is read from the right plac
 Source: https://docs.openssl.org/3.0/man3/
 """
 
-import _ssl  # type: ignore[import-not-found]  # for the library it is linked with
+import _ssl  # for the library it is linked with
 import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +22,7 @@ VERIFY_NONE, VERIFY_PEER = 0, 1
 # of SSL_ctrl and SSL_CTX_ctrl
 SET_MODE_CACHE, SET_MAX_FRAGMENT, SET_TICKET_KEYS, SET_CHAIN, ADD_CHAIN, SET_GROUPS = 44, 52, 59, 88, 89, 92
 SET_CACHE_SIZE, SET_LEAST_VERSION, SET_MOST_VERSION, GET_GROUP = 42, 123, 124, 134
+_RAW_CIPHERS = 110
 
 
 class TlsError(Exception):
@@ -33,82 +34,89 @@ def _load() -> Any:
         library = ctypes.PyDLL(getattr(_ssl, "__file__", None))
         library.SSL_CTX_set_client_hello_cb  # noqa: B018  # raises AttributeError where it cannot be reached
     except (OSError, AttributeError):
-        raise TlsError("TLS needs a Python whose ssl module is linked with a shared OpenSSL library") from None
+        raise ImportError("TLS needs a Python whose ssl module is linked with a shared OpenSSL library") from None
     return library
 
 
 _library = _load()
 
 
-def _function(name: str, result: Any, *arguments: Any) -> Any:
+def function(name: str, result: Any, *arguments: Any) -> Any:
+    """One of OpenSSL's, with its types."""
     found = getattr(_library, name)
     found.restype, found.argtypes = result, arguments
     return found
 
 
 _pointer = c_void_p
-ctx_ctrl = _function("SSL_CTX_ctrl", c_long, _pointer, c_int, c_long, c_void_p)
-ssl_ctrl = _function("SSL_ctrl", c_long, _pointer, c_int, c_long, c_void_p)
-ctx_options = _function("SSL_CTX_get_options", c_uint64, _pointer)
-ctx_set_options = _function("SSL_CTX_set_options", c_uint64, _pointer, c_uint64)
-ctx_clear_options = _function("SSL_CTX_clear_options", c_uint64, _pointer, c_uint64)
-ctx_ciphers = _function("SSL_CTX_set_cipher_list", c_int, _pointer, c_char_p)
-ctx_timeout = _function("SSL_CTX_set_timeout", c_long, _pointer, c_long)
-ctx_session_id = _function("SSL_CTX_set_session_id_context", c_int, _pointer, c_char_p, c_int)
-ctx_depth = _function("SSL_CTX_set_verify_depth", None, _pointer, c_int)
-_ctx_get_depth = _function("SSL_CTX_get_verify_depth", c_int, _pointer)
-_ctx_get_mode = _function("SSL_CTX_get_verify_mode", c_int, _pointer)
-_ctx_set_verify = _function("SSL_CTX_set_verify", None, _pointer, c_int, c_void_p)
-_ctx_set_hello = _function("SSL_CTX_set_client_hello_cb", None, _pointer, c_void_p, c_void_p)
-_ctx_certificate = _function("SSL_CTX_use_certificate", c_int, _pointer, _pointer)
-_ctx_key = _function("SSL_CTX_use_PrivateKey", c_int, _pointer, _pointer)
-_ctx_store = _function("SSL_CTX_get_cert_store", _pointer, _pointer)
-_ctx_client_ca = _function("SSL_CTX_add_client_CA", c_int, _pointer, _pointer)
-_ssl_ctx = _function("SSL_set_SSL_CTX", _pointer, _pointer, _pointer)
-_ssl_set_verify = _function("SSL_set_verify", None, _pointer, c_int, c_void_p)
-_ssl_depth = _function("SSL_set_verify_depth", None, _pointer, c_int)
-_ssl_options = _function("SSL_get_options", c_uint64, _pointer)
-_ssl_set_options = _function("SSL_set_options", c_uint64, _pointer, c_uint64)
-_ssl_clear_options = _function("SSL_clear_options", c_uint64, _pointer, c_uint64)
-_ssl_certificate = _function("SSL_use_certificate", c_int, _pointer, _pointer)
-_ssl_key = _function("SSL_use_PrivateKey", c_int, _pointer, _pointer)
-_ssl_result = _function("SSL_get_verify_result", c_long, _pointer)
-peer_certificate = _function("SSL_get1_peer_certificate", _pointer, _pointer)
-_extension = _function(
+ctx_ctrl = function("SSL_CTX_ctrl", c_long, _pointer, c_int, c_long, c_void_p)
+ssl_ctrl = function("SSL_ctrl", c_long, _pointer, c_int, c_long, c_void_p)
+ctx_options = function("SSL_CTX_get_options", c_uint64, _pointer)
+ctx_set_options = function("SSL_CTX_set_options", c_uint64, _pointer, c_uint64)
+ctx_clear_options = function("SSL_CTX_clear_options", c_uint64, _pointer, c_uint64)
+ctx_ciphers = function("SSL_CTX_set_cipher_list", c_int, _pointer, c_char_p)
+ctx_timeout = function("SSL_CTX_set_timeout", c_long, _pointer, c_long)
+ctx_session_id = function("SSL_CTX_set_session_id_context", c_int, _pointer, c_char_p, c_int)
+ctx_depth = function("SSL_CTX_set_verify_depth", None, _pointer, c_int)
+_ctx_get_depth = function("SSL_CTX_get_verify_depth", c_int, _pointer)
+_ctx_get_mode = function("SSL_CTX_get_verify_mode", c_int, _pointer)
+_ctx_set_verify = function("SSL_CTX_set_verify", None, _pointer, c_int, c_void_p)
+_ctx_set_hello = function("SSL_CTX_set_client_hello_cb", None, _pointer, c_void_p, c_void_p)
+_ctx_certificate = function("SSL_CTX_use_certificate", c_int, _pointer, _pointer)
+_ctx_key = function("SSL_CTX_use_PrivateKey", c_int, _pointer, _pointer)
+_ctx_store = function("SSL_CTX_get_cert_store", _pointer, _pointer)
+_ctx_client_ca = function("SSL_CTX_add_client_CA", c_int, _pointer, _pointer)
+_ssl_ctx = function("SSL_set_SSL_CTX", _pointer, _pointer, _pointer)
+_ssl_set_verify = function("SSL_set_verify", None, _pointer, c_int, c_void_p)
+_ssl_depth = function("SSL_set_verify_depth", None, _pointer, c_int)
+_ssl_options = function("SSL_get_options", c_uint64, _pointer)
+_ssl_set_options = function("SSL_set_options", c_uint64, _pointer, c_uint64)
+_ssl_clear_options = function("SSL_clear_options", c_uint64, _pointer, c_uint64)
+_ssl_certificate = function("SSL_use_certificate", c_int, _pointer, _pointer)
+_ssl_key = function("SSL_use_PrivateKey", c_int, _pointer, _pointer)
+_ssl_result = function("SSL_get_verify_result", c_long, _pointer)
+_PEER = "SSL_get1_peer_certificate" if hasattr(_library, "SSL_get1_peer_certificate") else "SSL_get_peer_certificate"
+peer_certificate = function(_PEER, _pointer, _pointer)  # the latter is OpenSSL 1.1.1's
+_extension = function(
     "SSL_client_hello_get0_ext", c_int, _pointer, c_int, POINTER(POINTER(ctypes.c_ubyte)), POINTER(c_size_t)
 )
-_result_text = _function("X509_verify_cert_error_string", c_char_p, c_long)
-_store_add = _function("X509_STORE_add_cert", c_int, _pointer, _pointer)
-_store_crl = _function("X509_STORE_add_crl", c_int, _pointer, _pointer)
-_store_flags = _function("X509_STORE_set_flags", c_int, _pointer, c_ulong)
-_subject = _function("X509_get_subject_name", _pointer, _pointer)
-_name_hash = _function("X509_NAME_oneline", c_void_p, _pointer, c_char_p, c_int)
-certificate_free = _function("X509_free", None, _pointer)
-_crl_free = _function("X509_CRL_free", None, _pointer)
-_key_free = _function("EVP_PKEY_free", None, _pointer)
-_check_host = _function("X509_check_host", c_int, _pointer, c_char_p, c_size_t, ctypes.c_uint, c_void_p)
-_check_ip = _function("X509_check_ip_asc", c_int, _pointer, c_char_p, ctypes.c_uint)
-_new_buffer = _function("BIO_new_mem_buf", _pointer, c_char_p, c_int)
-_new_file = _function("BIO_new_file", _pointer, c_char_p, c_char_p)
-_memory = _function("BIO_s_mem", _pointer)
-_new = _function("BIO_new", _pointer, _pointer)
-_read = _function("BIO_read", c_int, _pointer, c_char_p, c_int)
-_free = _function("BIO_free", c_int, _pointer)
-_pem_first = _function("PEM_read_bio_X509_AUX", _pointer, _pointer, c_void_p, c_void_p, c_void_p)
-_pem_next = _function("PEM_read_bio_X509", _pointer, _pointer, c_void_p, c_void_p, c_void_p)
-_pem_crl = _function("PEM_read_bio_X509_CRL", _pointer, _pointer, c_void_p, c_void_p, c_void_p)
-_pem_key = _function("PEM_read_bio_PrivateKey", _pointer, _pointer, c_void_p, c_void_p, c_char_p)
-_error_next = _function("ERR_get_error", c_ulong)
-_error_peek = _function("ERR_peek_error_data", c_ulong, POINTER(c_char_p), POINTER(c_int))
-_error_last = _function("ERR_peek_last_error", c_ulong)
-_error_text = _function("ERR_error_string_n", None, c_ulong, c_char_p, c_size_t)
-_conf_new = _function("SSL_CONF_CTX_new", _pointer)
-_conf_flags = _function("SSL_CONF_CTX_set_flags", ctypes.c_uint, _pointer, ctypes.c_uint)
-_conf_target = _function("SSL_CONF_CTX_set_ssl_ctx", None, _pointer, _pointer)
-_conf_type = _function("SSL_CONF_cmd_value_type", c_int, _pointer, c_char_p)
-_conf_command = _function("SSL_CONF_cmd", c_int, _pointer, c_char_p, c_char_p)
-_conf_finish = _function("SSL_CONF_CTX_finish", c_int, _pointer)
-_conf_free = _function("SSL_CONF_CTX_free", None, _pointer)
+_result_text = function("X509_verify_cert_error_string", c_char_p, c_long)
+_store_add = function("X509_STORE_add_cert", c_int, _pointer, _pointer)
+_store_crl = function("X509_STORE_add_crl", c_int, _pointer, _pointer)
+_store_flags = function("X509_STORE_set_flags", c_int, _pointer, c_ulong)
+_subject = function("X509_get_subject_name", _pointer, _pointer)
+_name_hash = function("X509_NAME_oneline", c_void_p, _pointer, c_char_p, c_int)
+certificate_free = function("X509_free", None, _pointer)
+_crl_free = function("X509_CRL_free", None, _pointer)
+_key_free = function("EVP_PKEY_free", None, _pointer)
+_check_host = function("X509_check_host", c_int, _pointer, c_char_p, c_size_t, ctypes.c_uint, c_void_p)
+_check_ip = function("X509_check_ip_asc", c_int, _pointer, c_char_p, ctypes.c_uint)
+_new_buffer = function("BIO_new_mem_buf", _pointer, c_char_p, c_int)
+_new_file = function("BIO_new_file", _pointer, c_char_p, c_char_p)
+_memory = function("BIO_s_mem", _pointer)
+_new = function("BIO_new", _pointer, _pointer)
+_read = function("BIO_read", c_int, _pointer, c_char_p, c_int)
+_free = function("BIO_free", c_int, _pointer)
+_pem_first = function("PEM_read_bio_X509_AUX", _pointer, _pointer, c_void_p, c_void_p, c_void_p)
+_pem_next = function("PEM_read_bio_X509", _pointer, _pointer, c_void_p, c_void_p, c_void_p)
+_pem_crl = function("PEM_read_bio_X509_CRL", _pointer, _pointer, c_void_p, c_void_p, c_void_p)
+_pem_key = function("PEM_read_bio_PrivateKey", _pointer, _pointer, c_void_p, c_void_p, c_char_p)
+_error_next = function("ERR_get_error", c_ulong)
+_error_peek = function("ERR_peek_error_data", c_ulong, POINTER(c_char_p), POINTER(c_int))
+_error_last = function("ERR_peek_last_error", c_ulong)
+_error_text = function("ERR_error_string_n", None, c_ulong, c_char_p, c_size_t)
+_cipher = function("SSL_CIPHER_find", _pointer, _pointer, c_char_p)
+_cipher_name = function("SSL_CIPHER_get_name", c_char_p, _pointer)
+_conf_new = function("SSL_CONF_CTX_new", _pointer)
+_conf_flags = function("SSL_CONF_CTX_set_flags", ctypes.c_uint, _pointer, ctypes.c_uint)
+_conf_target = function("SSL_CONF_CTX_set_ssl_ctx", None, _pointer, _pointer)
+_conf_type = function("SSL_CONF_cmd_value_type", c_int, _pointer, c_char_p)
+_conf_command = function("SSL_CONF_cmd", c_int, _pointer, c_char_p, c_char_p)
+_conf_finish = function("SSL_CONF_CTX_finish", c_int, _pointer)
+_conf_free = function("SSL_CONF_CTX_free", None, _pointer)
+
+
+LIBRARY = str(function("OpenSSL_version", c_char_p, c_int)(0).decode())  # `OpenSSL 3.0.17 1 Jul 2025`
 
 
 def context_pointer(context: Any) -> int:
@@ -133,6 +141,11 @@ def reasons() -> str:
         parts.append(words)
         _error_next()
     return f" (SSL: {' '.join(parts)})" if parts else ""
+
+
+def text(value: str | bytes) -> c_void_p:
+    """A string as an argument of `ctx_ctrl`, which copies it."""
+    return ctypes.cast(c_char_p(value if isinstance(value, bytes) else value.encode()), c_void_p)
 
 
 def failed(what: str) -> TlsError:
@@ -320,6 +333,16 @@ def change_context(connection: int, context: int) -> None:
     _ssl_set_options(connection, options)
 
 
+def offered_ciphers(connection: int) -> list[bytes]:
+    """The ciphers that a client has offered, in its order; unknown ones by their number."""
+    raw = c_char_p()
+    size = ssl_ctrl(connection, _RAW_CIPHERS, 0, ctypes.cast(byref(raw), c_void_p))
+    data = ctypes.string_at(ctypes.cast(raw, c_void_p), size) if size > 0 else b""
+    pairs = [data[at : at + 2] for at in range(0, len(data), 2)]
+    known = [(one, _cipher(connection, one)) for one in pairs]
+    return [_cipher_name(cipher) if cipher else b"0x" + one.hex().encode() for one, cipher in known]
+
+
 def verdict(connection: int) -> tuple[int, str]:
     """The number and the words for how the other side's certificate was judged; 0 is good."""
     number = int(_ssl_result(connection))
@@ -332,7 +355,7 @@ def matches(connection: int, name: bytes) -> bool:
     if not certificate:
         return False
     bare = name[1:-1] if name.startswith(b"[") else name
-    good = _check_host(certificate, bare, len(bare), 0, None) == 1 or _check_ip(certificate, bare, 0) == 1
+    good: bool = _check_host(certificate, bare, len(bare), 0, None) == 1 or _check_ip(certificate, bare, 0) == 1
     certificate_free(certificate)
     return good
 

@@ -6,7 +6,7 @@ gives it a `Plan`. The event loop's own `ssl=` costs a quarter more CPU for each
 """
 
 import asyncio
-import ssl
+import ssl  # noqa: TID251
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,8 +14,6 @@ from typing import Any, Protocol
 from gateway import log
 from gateway.net import openssl
 from gateway.net.openssl import TlsError
-
-LIBRARY = ssl.OPENSSL_VERSION
 
 _RECORD = 16384  # bytes of plain text in a record, at most (RFC 8446 section 5.1)
 _HANDSHAKE = 0x16  # the first byte of a greeting (RFC 8446 section 5.1); 0x80 and above: SSLv2's
@@ -72,11 +70,11 @@ def dh_parameters(made: Context, path: str) -> None:
 
 
 def _check_pointers() -> None:
-    """Read a context's options in both ways; else this Python keeps its pointers elsewhere. Raises TlsError."""
+    """Read a context's options in both ways; else this Python keeps its pointers elsewhere. Raises ImportError."""
     probe = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     probe.options |= ssl.OP_NO_TICKET
     if openssl.ctx_options(openssl.context_pointer(probe)) != int(probe.options) & (1 << 64) - 1:
-        raise TlsError("TLS is not supported with this build of Python")
+        raise ImportError("TLS is not supported with this build of Python")
 
 
 def explained(error: Exception) -> str:
@@ -88,7 +86,7 @@ def explained(error: Exception) -> str:
 
 
 def _code(error: ssl.SSLError) -> int:
-    import _ssl  # type: ignore[import-not-found]
+    import _ssl
 
     for (library, number), name in getattr(_ssl, "err_codes_to_names", {}).items():
         if name == error.reason:
@@ -106,13 +104,22 @@ class Plan(Protocol):
         """A client has said which host it wants: change the context, or return an alert to refuse; 0 goes on."""
 
     def established(self, secured: "Secured") -> None:
-        """The handshake is over: `secured.inner` gets what follows."""
+        """The handshake is over: `secured.inner` gets what follows. Raises TlsError to end it here."""
 
     def plain(self, secured: "Secured") -> None:
         """A client speaks without TLS: `secured.inner` gets it as it is."""
 
     def failed(self, secured: "Secured", message: str) -> None:
         """There was no handshake."""
+
+    def broken(self, secured: "Secured", message: str) -> None:
+        """The records make no sense: the connection ends."""
+
+    def begin(self, secured: "Secured") -> None:
+        """As a client: call `secured.begin`. Raises TlsError."""
+
+    def ended(self, secured: "Secured") -> None:
+        """The connection is gone."""
 
 
 class Secured(asyncio.Protocol):
@@ -139,7 +146,8 @@ class Secured(asyncio.Protocol):
         self.outgoing: Any = None
         self.name: bytes | None = None  # asked for in the greeting
         self.known: dict[str, bytes | None] | None = None  # what variables have found out
-        self.established = self.shut = False
+        self.established = False
+        self.shut = True  # nothing is to be written: not yet, or not any more
 
     @property
     def pointer(self) -> int:
@@ -155,13 +163,23 @@ class Secured(asyncio.Protocol):
     # --- as the transport's protocol
 
     def connection_made(self, transport: Any) -> None:
-        """A client has connected; its first byte says whether it speaks TLS."""
+        """A client has connected (its first byte will say whether it speaks TLS), or we have."""
         self.transport = transport
+        if self.plan is not None:  # we are the client
+            self._begin_as_client()
+            return
         self.inner.connection_made(self)
+        self.plan = self.inner.listen.tls
         if self.plan is None:
-            self.plan = self.inner.listen.tls
-            if self.plan is None:
-                self._step_aside()
+            self._step_aside()
+
+    def _begin_as_client(self) -> None:
+        try:
+            self.plan.begin(self)
+        except TlsError as error:
+            self._fail(str(error))
+            return
+        self.shake()
 
     def _step_aside(self) -> None:
         inner, self.inner = self.inner, None
@@ -199,9 +217,13 @@ class Secured(asyncio.Protocol):
             return
         finally:
             _shaking.pop()
-        self.established = True
+        self.established, self.shut = True, False
         self._flush()
-        self.plan.established(self)
+        try:
+            self.plan.established(self)
+        except TlsError as error:
+            self._fail(str(error))
+            return
         if self.incoming.pending and self.inner is not None:
             self._decrypt()
 
@@ -213,21 +235,20 @@ class Secured(asyncio.Protocol):
     def _decrypt(self) -> None:
         read, incoming, inner = self.ssl.read, self.incoming, self.inner
         try:
-            while True:
-                data = read(_RECORD)
-                if not data:
-                    self._closed_by_peer()
-                    return
+            while data := read(_RECORD):  # a whole record: nothing is left inside OpenSSL
                 inner.data_received(data)
-                if self.inner is None or self.transport.is_closing():
+                if self.inner is None:
                     return
-                if not incoming.pending and not self.ssl.pending():
+                if not incoming.pending:
                     break
+            else:
+                self._closed_by_peer()
+                return
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLError as error:
             if not self.shut:
-                log.main.write(log.INFO, f"SSL_read() failed ({explained(error)})", getattr(inner, "number", 0))
+                self.plan.broken(self, f"SSL_read() failed ({explained(error)})")
             self.transport.abort()
             return
         if self.outgoing.pending:
@@ -250,10 +271,10 @@ class Secured(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is gone."""
         self._say_goodbye()  # unsaid, OpenSSL takes the session for a bad one
+        if self.plan is not None:
+            self.plan.ended(self)
         inner, self.inner = self.inner, None
-        if not self.established and self.plan is not None and self.ssl is not None:
-            self.plan.failed(self, "")
-        if inner is not None:
+        if inner is not None and inner.transport is not None:
             inner.connection_lost(error)
 
     def pause_writing(self) -> None:
@@ -270,12 +291,12 @@ class Secured(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         """Encrypt and send."""
-        if not data or self.shut or not self.established:
+        if self.shut or not data:
             return
         try:
             self.ssl.write(data)
         except ssl.SSLError as error:
-            log.main.write(log.INFO, f"SSL_write() failed ({explained(error)})", getattr(self.inner, "number", 0))
+            self.plan.broken(self, f"SSL_write() failed ({explained(error)})")
             self.transport.abort()
             return
         self.transport.write(self.outgoing.read())
@@ -285,7 +306,7 @@ class Secured(asyncio.Protocol):
             self.transport.write(self.outgoing.read())
 
     def _say_goodbye(self) -> None:
-        if not self.established or self.shut:
+        if self.shut:
             return
         self.shut = True
         try:

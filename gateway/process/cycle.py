@@ -10,6 +10,7 @@ import resource
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gateway.process import loop  # noqa: F401  # isort: skip  # first of all: it decides how asyncio is imported
 from gateway import build, log
 from gateway.config.bind import place_of
 from gateway.config.merge import merged
@@ -103,13 +104,19 @@ def prepare(options: Options, listeners: Listeners) -> Cycle:
 
 
 def make_folders(level: Level, owner: User | None) -> None:
-    """Make the folders of all `…_temp_path` directives and give them to the workers' user. Raises ConfigError."""
+    """Make the folders of all `…_temp_path` and `…_cache_path` directives and give them to the workers' user.
+
+    Raises ConfigError.
+    """
     for (table, name), value in level.values.items():
-        if isinstance(name, str) and name.endswith("_temp_path") and isinstance(value, str):
+        if not isinstance(name, str) or not name.endswith(("_temp_path", "_cache_path")):
+            continue
+        for path in [value] if isinstance(value, str) else [getattr(one, "path", "") for one in value]:
             try:
-                make_folder(value, owner)
+                if path:
+                    make_folder(path, owner)
             except OSError as error:
-                message = f'mkdir() "{value}" failed {log.reason(error)}'
+                message = f'mkdir() "{path}" failed {log.reason(error)}'
                 raise ConfigError(message, place_of(level, table, name)) from None
     for child in level.children:
         make_folders(child, owner)

@@ -78,6 +78,25 @@ FEATURES: tuple[Feature, ...] = (
 )
 
 
+# Modules that are not here, and whose directives are refused one by one: to load one changes nothing by itself.
+REFUSED: frozenset[str] = frozenset(
+    f"{name}.so"
+    for name in (  # noqa: SIM905
+        "ngx_stream_module ngx_stream_js_module ngx_stream_geoip_module ngx_stream_geoip2_module ngx_mail_module"
+        " ngx_rtmp_module ngx_otel_module ngx_http_js_module ngx_http_perl_module ngx_http_geoip_module"
+        " ngx_http_geoip2_module ngx_http_image_filter_module ngx_http_xslt_filter_module ngx_http_dav_ext_module"
+        " ngx_http_vhost_traffic_status_module ngx_http_stream_server_traffic_status_module"
+        " ngx_http_modsecurity_module ngx_http_naxsi_module ngx_http_fancyindex_module ngx_http_upstream_fair_module"
+        " ngx_http_auth_pam_module ngx_http_auth_spnego_module ngx_http_auth_digest_module ngx_http_shibboleth_module"
+        " ngx_http_subs_filter_module ngx_http_set_misc_module ngx_http_uploadprogress_module ngx_http_upload_module"
+        " ngx_http_cache_purge_module ngx_http_vod_module ngx_nchan_module ngx_pagespeed ngx_http_acme_module"
+        " ngx_http_upstream_check_module ngx_http_upstream_session_sticky_module ngx_http_sysguard_module"
+        " ngx_http_concat_module ngx_http_trim_filter_module ngx_http_footer_filter_module"
+        " ngx_http_upstream_dyups_module ngx_http_reqstat_module ngx_http_xquic_module"
+    ).split()
+)
+
+
 def arguments() -> str:
     """nginx's "configure arguments" that describe what is here."""
     lacking = [f"--without-{feature.name}" for feature in FEATURES if feature.standard and not feature.here]
@@ -101,4 +120,4 @@ def _names(name: str) -> tuple[str, str]:
 
 def library() -> str:
     """The TLS library, as `-V` names it: `OpenSSL 3.0.17 1 Jul 2025`."""
-    return str(importlib.import_module("gateway.net.tls").LIBRARY)
+    return str(importlib.import_module("gateway.net.openssl").LIBRARY)

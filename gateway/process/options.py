@@ -24,6 +24,7 @@ _FLAGS = {"?": "help", "h": "help", "v": "version", "V": "configure", "t": "test
 HELP = f"""\
 Usage: nginx [-?hvVtTq] [-s signal] [-p prefix]
              [-e filename] [-c filename] [-g directives]
+       tengine --check [--json] FILE...
 
 Options:
   -?,-h,--help  : this help
@@ -40,6 +41,10 @@ Options:
   -c filename   : set configuration file (default: the first there is of
                   PREFIX/{", ".join(CONFS)})
   -g directives : set global directives out of configuration file
+  --check FILE  : judge configurations, dumps of -T or parts of either where they
+                  lie (- is standard input), without their hosts, users,
+                  certificates and folders; exit status 1 if one does not load
+  --json        : with --check: say it as JSON
 """
 
 
@@ -62,6 +67,9 @@ class Asked:
     error_log: str = ""
     extra: str = ""
     signal: str = ""
+    check: bool = False
+    json: bool = False
+    files: list[str] = field(default_factory=list)  # of `--check`
 
 
 def parse(words: Sequence[str]) -> Asked:
@@ -69,12 +77,18 @@ def parse(words: Sequence[str]) -> Asked:
     asked = Asked()
     rest = iter(words)
     for word in rest:
-        if word in ("--help", "--version"):
+        if word in ("--help", "--version", "--check", "--json"):
             setattr(asked, word[2:], True)
+        elif asked.check and (word == "-" or not word.startswith("-")):
+            asked.files.append(word)
         elif not word.startswith("-"):
             raise UsageError(f'invalid option: "{word}"')
         else:
             _letters(asked, word[1:], rest)
+    if asked.check and not asked.files:
+        raise UsageError('option "--check" requires file name')
+    if asked.json and not asked.check:
+        raise UsageError('option "--json" requires "--check"')
     return asked
 
 

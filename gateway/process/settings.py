@@ -9,6 +9,7 @@ import pwd
 from dataclasses import dataclass
 from typing import Any
 
+from gateway import log
 from gateway.config.args import choice, duration, flag, integer, nothing, size, string, strings
 from gateway.config.merge import merged
 from gateway.config.schema import Arg, ConfigError, In, Item, Level, Merge, Statement, block, directive, many
@@ -90,7 +91,10 @@ def _affinity(statement: Statement) -> Affinity:
 
 def _load(statement: Statement) -> str:
     name = os.path.basename(statement.args[0])
-    if not features.loadable(name):
+    if not features.loadable(name) and name in features.REFUSED:
+        said = f'module "{name}" is not here: directives of it that would change answers are refused'
+        log.main.write(log.WARN, f"{said} in {statement.place}")
+    elif not features.loadable(name):
         path = os.path.join(statement.paths.prefix, statement.args[0])
         raise ConfigError(f'dlopen() "{path}" failed (no module of this name is built in)', statement.place)
     return name
@@ -164,7 +168,7 @@ class Main:
         In.MAIN, duration(), 0.0, "How long a worker may finish its requests when it has to go; 0: for ever."
     )
     load_module: tuple[str, ...] = many(
-        In.MAIN, Arg("file", 1, 1, _load), "A dynamic module; accepted if what it offers is built in."
+        In.MAIN, Arg("file", 1, 1, _load), "A dynamic module; accepted if what it offers is built in, or is refused."
     )
     # accepted without effect
     lock_file: str = directive(In.MAIN, string(), "logs/nginx.lock", "The file of accept_mutex.", idle=_NO_MUTEX)

@@ -23,24 +23,18 @@ _NOT_IDEMPOTENT = (b"POST", b"LOCK", b"PATCH")
 Body = bytes | IO[bytes] | RequestBody  # whole, spilled to a file, or still coming from the client
 
 
-def begun(request: Request, group: Group, conduct: Conduct, data: bytes, bodiless: bool) -> Exchange | None:
-    """Begin on a connection kept to an upstream's only server, if there is one: the shortest way, without a choice.
+def begun(request: Request, group: Group, peer: Peer, conduct: Conduct, data: bytes, bodiless: bool) -> Exchange:
+    """Begin on a connection that is kept to a server: the first try, without a choice.
 
     Its wait is answered when the head has come or the try has failed; `answered` goes on from a failed one.
     """
-    peer = group.single
-    if peer is None or not peer.idle or peer.down or peer.max_conns:
-        return None
     link: Link = peer.idle.pop()
     del group.kept[link]
     client: Any = request.main.peer
     client.abort_on_eof = not conduct.ignore_client_abort
     started = link.now()
     exchange = Exchange(request, peer, conduct, bodiless, started)
-    if request.tries is None:
-        request.tries = [exchange]
-    else:
-        request.tries.append(exchange)
+    request.tries = [exchange]
     exchange.connect_time = 0.0
     exchange.link, link.exchange = link, exchange
     link.served += 1

@@ -8,7 +8,7 @@ import os
 
 from gateway import log
 from gateway.http.chunked import ChunkedDecoder, ChunkError
-from gateway.http.flow import Flow, Wait
+from gateway.http.flow import Flow, Later, Wait
 from gateway.http.headers import HeaderError
 from gateway.http.message import Request
 from gateway.http.report import report
@@ -39,7 +39,7 @@ class Exchange:
     link: Link | None = None
     head: ResponseHead | None = None
     body: bytes | None = None  # the whole of it, if it came with the head and its length was stated
-    wait: Wait | None = None  # who waits for the head or for more of the body
+    wait: Wait | Later | None = None  # who waits for the head or for more of the body
     sender: Flow | None = None  # what sends the request's body
     error: Exception | None = None
     ended = False
@@ -70,8 +70,8 @@ class Exchange:
         while self.head is None:
             if self.error is not None:
                 raise self.error
-            self.wait = Wait()
-            await self.wait
+            self.wait = wait = Wait()
+            await wait
         return self.head
 
     async def read(self) -> bytes:
@@ -84,8 +84,8 @@ class Exchange:
                 raise self.error
             if self.ended:
                 return b""
-            self.wait = Wait()
-            await self.wait
+            self.wait = wait = Wait()
+            await wait
         pieces = self._pieces
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
@@ -108,8 +108,7 @@ class Exchange:
 
     def feed(self, data: bytes) -> None:
         """Take what the server sent, and run on whoever waits for it."""
-        link = self.link
-        assert link is not None
+        link: Link = self.link  # type: ignore[assignment]  # whoever feeds has not left
         self.received += len(data)
         now = link.now()
         if self.head is None:
@@ -202,8 +201,8 @@ class Exchange:
         self.head, self.status = head, head.status
         self.header_time = now - self.started
         rest = data[end:]
-        if len(rest) == head.content_length and head.plain and not self.bodiless:
-            self.body, self.length, self.ended = rest, len(rest), True
+        if head.content_length == len(rest) and head.plain and not self.bodiless:
+            self.body, self.length, self.ended = rest, head.content_length, True
             self._settle(link, now, head.close)
             return True
         link.deadline = now + self.conduct.read_timeout

@@ -17,6 +17,7 @@ from gateway.upstream.pool import GROUPS, Group
 from gateway.upstream.target import Target, in_order, literal, parse_target, peers_of, resolve
 
 _KNOWN = 1024  # hosts remembered of variables, per worker
+_PORTS = (80, 443)
 _FRESH = 30.0  # seconds that a resolved name is believed
 
 
@@ -28,30 +29,30 @@ class Destination:
     host_header: bytes  # $proxy_host
     port_text: bytes | None  # $proxy_port
     uri: Callable[[Request], bytes]
+    secure: bool = False  # https://
 
 
-def split_scheme(url: str, place: Place | None) -> str:
-    """The rest of a URL after http://. Raises ConfigError."""
+def split_scheme(url: str, place: Place | None) -> tuple[str, bool]:
+    """The rest of a URL after http:// or https://, and whether it was the latter. Raises ConfigError."""
     if url[:7].lower() == "http://":
-        return url[7:]
+        return url[7:], False
     if url[:8].lower() == "https://":
-        raise ConfigError('"https://" upstream servers are not supported yet', place)
+        return url[8:], True
     raise ConfigError("invalid URL prefix", place)
 
 
 def fixed(url: str, place: Place | None, shared: dict[Any, Any], prefix: bytes, *, uri_allowed: bool) -> Destination:
     """The destination of a proxy_pass without variables. Raises ConfigError."""
-    rest = split_scheme(url, place)
+    rest, secure = split_scheme(url, place)
     try:
-        target = parse_target(rest, with_uri=True)
+        target = parse_target(rest, with_uri=True, usual=_PORTS[secure])
     except ValueError as error:
         raise ConfigError(f'{error} in upstream "{rest}"', place) from None
     if target.uri and not uri_allowed:
         where = 'location given by regular expression, or inside named location, or inside "if" statement'
         raise ConfigError(f'"proxy_pass" cannot have URI part in {where}, or inside "limit_except" block', place)
-    return Destination(
-        _group(target, place, shared), target.host_header, target.port_text, _uri_maker(target.uri, prefix)
-    )
+    uri = _uri_maker(target.uri, prefix)
+    return Destination(_group(target, place, shared), target.host_header, target.port_text, uri, secure)
 
 
 def _uri_maker(uri: str, prefix: bytes) -> Callable[[Request], bytes]:
@@ -93,8 +94,8 @@ class Directory:
         """The destination that variables came to. Raises HttpError 500 for a bad URL, 502 for an unknown host."""
         text = url.decode("utf-8", "surrogateescape")
         try:
-            rest = split_scheme(text, None)
-            target = parse_target(rest, with_uri=True)
+            rest, secure = split_scheme(text, None)
+            target = parse_target(rest, with_uri=True, usual=_PORTS[secure])
         except ConfigError:
             report(request, log.ERROR, f'invalid URL prefix in "{text}"')
             raise HttpError(500) from None
@@ -103,7 +104,7 @@ class Directory:
             raise HttpError(500) from None
         uri = target.uri.encode("utf-8", "surrogateescape")
         maker: Callable[[Request], bytes] = (lambda _request: uri) if uri else uri_as_sent
-        return Destination(await self._find(request, target), target.host_header, target.port_text, maker)
+        return Destination(await self._find(request, target), target.host_header, target.port_text, maker, secure)
 
     async def _find(self, request: Request, target: Target) -> Group:
         key: Any = target.path or (target.host.lower(), target.port)

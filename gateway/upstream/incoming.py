@@ -4,6 +4,7 @@ Source: ngx_http_upstream_process_headers and the table ngx_http_upstream_header
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from gateway import log
 from gateway.http.dates import parse_date
@@ -92,6 +93,14 @@ class AnswerPlan:
         if made.directed:
             self._obey(request, response, head)
         return response
+
+    def kept(self, head: ResponseHead) -> dict[Any, Any] | None:
+        """Where the finished head of such an answer may be kept; None if more than the head decides how it is made."""
+        forms = head.forms
+        made: Prepared | None = None if forms is None else forms.get(self.hidden)
+        if made is None or made.directed or (made.rewritable and self.rewriter is not None):
+            return None
+        return forms
 
     def _obey(self, request: Request, response: Response, head: ResponseHead) -> None:
         rate, charset = head.get(b"x-accel-limit-rate"), head.get(b"x-accel-charset")

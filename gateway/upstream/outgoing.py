@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from gateway.http.headers import RequestHeaders
 from gateway.http.message import Getter, Request
 from gateway.http.uri import escape_path
+from gateway.http.variables import CORE
 from gateway.module import Compiled
 
 # nginx's ngx_http_proxy_headers; the values of the lengths are made for each request, empty ones keep the client's away
@@ -19,6 +20,8 @@ HTTP_VERSION = "1.1"
 KEPT_CONNECTIONS = 32  # of an `upstream` block without `keepalive`
 DEFAULTS = (("Host", "$proxy_host"), ("Connection", ""), (LENGTH, None), (CODING, None))
 KEPT_AWAY = ("TE", "Keep-Alive", "Expect", "Upgrade", "Proxy-Connection")
+
+_PERCENT = ord("%")
 
 _names: dict[frozenset[bytes], frozenset[bytes]] = {}
 
@@ -45,7 +48,7 @@ Part = bytes | Varying
 class HeaderPlan:
     """Makes the header lines, the empty line included."""
 
-    __slots__ = ("_after", "_before", "_format", "_gets", "constant", "names", "pass_client")
+    __slots__ = ("_after", "_before", "_format", "_gets", "_lasting", "constant", "names", "pass_client")
 
     def __init__(self, lines: Sequence[SetLine], names: frozenset[bytes], pass_client: bool) -> None:
         """`names` (lower case) are those that the client's lines may not have."""
@@ -60,9 +63,26 @@ class HeaderPlan:
             [part.lead + b"%b\r\n" if isinstance(part, Varying) else part.replace(b"%", b"%%") for part in parts]
         )
         self.constant = self._format % () if not self._gets else None
+        self._lasting = LASTING.issuperset(self._gets)
 
     def lines(self, request: Request, length: int, chunked: bool) -> bytes:
         """All header lines. `length` is the body's in bytes, -1 if it has none or is chunked."""
+        if length >= 0 or chunked or not self._lasting:
+            return self._made(request, length, chunked)
+        # nothing but the block, the client's address, the scheme and the host can make them differ
+        headers, main = request.headers, request.main
+        peer = main.peer
+        forms = headers.forms
+        if forms is None:
+            forms = headers.forms = {}
+        kept: tuple[bytes, bytes, bytes, bytes] | None = forms.get(self)
+        if kept is not None and kept[0] == peer.client and kept[1] == main.host and kept[2] == peer.scheme:
+            return kept[3]
+        made = self._made(request, length, chunked)
+        forms[self] = (peer.client, main.host, peer.scheme, made)
+        return made
+
+    def _made(self, request: Request, length: int, chunked: bool) -> bytes:
         made = self.constant
         if made is None:
             values = [get(request) for get in self._gets]
@@ -92,6 +112,16 @@ class HeaderPlan:
             kept = [b"%b: %b\r\n" % item for item in headers.items if item[0].lower() not in names]
             made = forms[names] = b"".join(kept) + b"\r\n"
         return made
+
+
+def forwarded(request: Request) -> bytes | None:
+    """`$proxy_add_x_forwarded_for`."""
+    client, before = request.main.peer.client, request.headers.joined(b"x-forwarded-for")
+    return client if before is None else before + b", " + client
+
+
+# of one client's requests with the same headers they give one value
+LASTING = frozenset((forwarded, *(CORE[name].get for name in ("host", "remote_addr", "scheme"))))
 
 
 def _framing(name: bytes, length: int, chunked: bool) -> bytes:
@@ -140,6 +170,6 @@ def replaced_uri(request: Request, replacement: bytes, prefix: int) -> bytes:
     if not request.valid_location:
         replacement, prefix = b"", 0  # after `rewrite ... break` the rewritten URI is taken whole
     rest = uri[prefix:]
-    if request.internal or b"%" in request.target:
+    if request.internal or _PERCENT in request.target:
         rest = escape_path(rest)
     return replacement + rest + b"?" + request.args if request.args else replacement + rest

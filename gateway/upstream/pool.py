@@ -5,7 +5,7 @@ Source: https://nginx.org/en/docs/http/ngx_http_upstream_module.html (`keepalive
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gateway.http.message import Request
 from gateway.upstream.balance import Method, Peer, Tried, round_robin
@@ -30,6 +30,8 @@ class Group:
     keepalive_requests: int = 1000
     keepalive_time: float = 3600.0
     keepalive_timeout: float = 60.0
+    # connections speak TLS (`gateway.upstream.encrypted.Over`); the servers are those of a plain group
+    tls: Any = None
     # made of the servers
     primary: list[Peer] = field(default_factory=list)
     backup: list[Peer] = field(default_factory=list)
@@ -60,11 +62,20 @@ class Group:
 
     def take(self, peer: Peer) -> "Link | None":
         """An idle connection to a server, the one used last."""
+        if self.tls is not None:
+            return self._take_secured(peer)
         if not peer.idle:
             return None
         link: Link = peer.idle.pop()
         del self.kept[link]
         return link
+
+    def _take_secured(self, peer: Peer) -> "Link | None":
+        for link in reversed(self.kept):
+            if link.peer is peer:
+                del self.kept[link]
+                return link
+        return None
 
     def keep(self, link: "Link", now: float) -> bool:
         """Keep a connection whose exchange has ended well. Returns False if it has to be closed."""
@@ -73,7 +84,8 @@ class Group:
         if len(self.kept) >= self.keepalive:
             next(iter(self.kept)).close()
         self.kept[link] = None
-        link.peer.idle.append(link)
+        if self.tls is None:
+            link.peer.idle.append(link)
         link.deadline = now + self.keepalive_timeout
         return True
 
@@ -81,4 +93,5 @@ class Group:
         """An idle connection is gone."""
         if link in self.kept:
             del self.kept[link]
-            link.peer.idle.remove(link)
+            if self.tls is None:
+                link.peer.idle.remove(link)

@@ -18,13 +18,15 @@ class Target:
     path: str  # of a unix socket
     uri: str  # what follows the address: "" if nothing does
     stated_port: bool
+    usual: int = 80  # the scheme's port
 
     @property
     def host_header(self) -> bytes:
         """nginx's $proxy_host: the port only where it is not the usual one, "localhost" for a unix socket."""
         if self.path:
             return b"localhost"
-        return f"{self.host}:{self.port}".encode() if self.stated_port and self.port != 80 else self.host.encode()
+        stated = self.stated_port and self.port != self.usual
+        return f"{self.host}:{self.port}".encode() if stated else self.host.encode()
 
     @property
     def port_text(self) -> bytes | None:
@@ -32,13 +34,16 @@ class Target:
         return None if self.path else b"%d" % self.port
 
 
-def parse_target(text: str, *, with_uri: bool) -> Target:
-    """Read an address. Raises ValueError with nginx's words for what is wrong ("invalid port in upstream")."""
+def parse_target(text: str, *, with_uri: bool, usual: int = 80) -> Target:
+    """Read an address; `usual` is the port where none stands.
+
+    Raises ValueError with nginx's words for what is wrong ("invalid port in upstream").
+    """
     if text.startswith("unix:"):
         path, _, uri = text[5:].partition(":") if with_uri else (text[5:], "", "")
         if not path:
             raise ValueError("no path in the unix domain socket")
-        return Target("", 0, path, uri, False)
+        return Target("", 0, path, uri, False, usual)
     address, uri = text, ""
     if with_uri:
         end = min((at for at in (text.find("/"), text.find("?")) if at >= 0), default=len(text))
@@ -53,7 +58,7 @@ def parse_target(text: str, *, with_uri: bool) -> Target:
         raise ValueError("no host")
     if colon and not (port.isdigit() and 1 <= int(port) <= 65535):
         raise ValueError("invalid port")
-    return Target(host, int(port) if colon else 80, "", uri, bool(colon))
+    return Target(host, int(port) if colon else usual, "", uri, bool(colon), usual)
 
 
 def literal(host: str) -> str | None:

@@ -4,6 +4,7 @@ A test may look at the worker's side with `site.ask(lambda service: …)`, which
 """
 
 import asyncio
+import errno
 import os
 import re
 import socket
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gateway import log
-from gateway.build import load
+from gateway.build import Loaded, load
 from gateway.config.schema import Paths
 from gateway.http.service import Service
 from gateway.process import loop as loops
@@ -228,6 +229,27 @@ def written(folder: Path, server: str, http: str, ports: tuple[int, int]) -> str
     return text
 
 
+def bound(folder: Path, server: str, http: str) -> tuple[Loaded, list[socket.socket], tuple[int, int]]:
+    """Load, and listen; again with other ports where somebody took one meanwhile."""
+    for attempt in range(5):
+        ports = free_port(), free_port()
+        (folder / "main.conf").write_text(written(folder, server, http, ports))
+        loaded = load(str(folder / "main.conf"), Paths(f"{folder}/", f"{folder}/"), TABLES)
+        sockets: list[socket.socket] = []
+        try:
+            for listen in loaded.site.listens:
+                if listen.bound:
+                    sockets.append(socket.create_server((listen.host, listen.port)))
+        except OSError as error:
+            for sock in sockets:
+                sock.close()
+            if error.errno != errno.EADDRINUSE or attempt == 4:
+                raise
+        else:
+            return loaded, sockets, ports
+    raise AssertionError("unreachable")
+
+
 @contextmanager
 def serving(folder: Path, server: str = "", *, http: str = "", files: dict[str, bytes] | None = None) -> Iterator[Site]:
     """Serve while the block runs."""
@@ -237,18 +259,15 @@ def serving(folder: Path, server: str = "", *, http: str = "", files: dict[str, 
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         os.utime(path, (1_000_000_000, 1_000_000_000))  # Sun, 09 Sep 2001 01:46:40 GMT
-    ports = free_port(), free_port()
-    (folder / "main.conf").write_text(written(folder, server, http, ports))
     if not running:  # nothing that a test has only loaded
         log.files.begin()
         log.files.settle()
-    loaded = load(str(folder / "main.conf"), Paths(f"{folder}/", f"{folder}/"), TABLES)
+    loaded, sockets, ports = bound(folder, server, http)
     log.files.open()
     running.append(folder)
     loop = loops.new()
     service = Service(loaded.site, loop)
     listens = [listen for listen in loaded.site.listens if listen.bound]
-    sockets = [socket.create_server((listen.host, listen.port)) for listen in listens]
     for listen, sock in zip(listens, sockets, strict=True):
         sock.setblocking(False)
         service.serve(listen, sock)

@@ -114,7 +114,8 @@ def maker(function: Any) -> str:
         return maker(values["check"])
     if "checks" in values:
         return "any of (" + ", ".join(map(maker, values["checks"])) + ")"
-    return f"{function.__module__.rpartition('.')[2]}.{getattr(function, '__name__', type(function).__name__)}"
+    name = f"{function.__module__.rpartition('.')[2]}.{getattr(function, '__name__', type(function).__name__)}"
+    return f"{name} else {maker(values['otherwise'])}" if "otherwise" in values else name
 
 
 if __name__ == "__main__":

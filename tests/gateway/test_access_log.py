@@ -90,7 +90,7 @@ def test_values_of_logs() -> None:
 def test_times_follow_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1_000_000_000.5]
     monkeypatch.setattr("gateway.http.logline.time.time", lambda: now[0])
-    monkeypatch.setattr(logline, "_next_second", 0.0)
+    monkeypatch.setattr(logline._clock, "end", 0.0)
     first = line("$time_local")
     now[0] += 0.4
     assert line("$time_local") == first

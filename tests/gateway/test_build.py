@@ -15,7 +15,8 @@ MISSION = (
     "server { listen 7860; server_name localhost; # 开启Gzip压缩\n gzip on; gzip_min_length 1k; "
     "gzip_buffers 4 16k; "
     "gzip_http_version 1.1; gzip_comp_level 6; gzip_types text/plain text/css "
-    "application/javascript application/json font/woff2 image/svg+xml; location /static { alias /root/CosyVoice3/webui/static/; expires 1h; add_header "
+    "application/javascript application/json font/woff2 image/svg+xml; "
+    "location /static { alias /root/CosyVoice3/webui/static/; expires 1h; add_header "
     'Cache-Control "public, no-transform"; } location / { proxy_pass http://127.0.0.1:8000; '
     "proxy_set_header Host $host; proxy_set_header X-Real-IP $remote_addr; } }"
 )

@@ -1,10 +1,11 @@
 """Servers of addresses and names: what nginx refuses, warns of, and which server it takes."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.gateway.livesite import serving
+from tests.gateway.livesite import Site, serving
 from tests.gateway.nginx import agrees, compiled, needs_nginx
 
 CASES = {
@@ -52,46 +53,58 @@ def test_conflicting_names_are_told(tmp_path: Path, capfd: pytest.CaptureFixture
     assert 'conflicting server name "a" on 0.0.0.0:8123, ignored' in said
 
 
-def test_the_server_by_address_and_name(tmp_path: Path) -> None:
+LISTENS = [
+    ("127.0.0.1:%PORT%", "first.com"),
+    ("127.0.0.1:%PORT%", ".b.com"),
+    ("127.0.0.1:%PORT%", "*.c.com mail.*"),
+    ("127.0.0.1:%PORT%", "~^re(?<part>[0-9]+)\\.com$"),
+    ("127.0.0.1:%PORT%", '""'),
+    ("0.0.0.0:%PORT2%", "wild.com"),
+    ("127.0.0.2:%PORT2%", "wild.com"),
+    ("0.0.0.0:%PORT2% default_server", "default.com"),
+]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     http = "".join(
         f'server {{ listen {listen}; server_name {name}; add_header X "$server_name"; return 200 "{number}"; }}\n'
-        for number, (listen, name) in enumerate(
-            [
-                ("127.0.0.1:%PORT%", "first.com"),
-                ("127.0.0.1:%PORT%", ".b.com"),
-                ("127.0.0.1:%PORT%", "*.c.com mail.*"),
-                ("127.0.0.1:%PORT%", "~^re(?<part>[0-9]+)\\.com$"),
-                ("127.0.0.1:%PORT%", '""'),
-                ("0.0.0.0:%PORT2%", "wild.com"),
-                ("127.0.0.2:%PORT2%", "wild.com"),
-                ("0.0.0.0:%PORT2% default_server", "default.com"),
-            ]
-        )
+        for number, (listen, name) in enumerate(LISTENS)
     )
-    wanted = {
-        "first.com": b"0",
-        "FIRST.com:80": b"0",
-        "first.com.": b"0",
-        "b.com": b"1",
-        "x.b.com": b"1",
-        "c.com": b"0",
-        "x.c.com": b"2",
-        "mail.org": b"2",
-        "mail.c.com": b"2",
-        "re12.com": b"3",
-        "re.com": b"0",
-        "other": b"0",
-    }
-    with serving(tmp_path, http=http) as site:
-        for host, body in wanted.items():
-            assert site.get("/", host=host).body == body, host
-        assert site.get("/", host="x.b.com").get("X") == "b.com"
-        assert site.raw(b"GET / HTTP/1.0\r\n\r\n").endswith(b"4")
-        for address, name, body in (
-            ("127.0.0.1", "wild.com", b"5"),
-            ("127.0.0.2", "wild.com", b"6"),
-            ("127.0.0.3", "x", b"7"),
-            ("127.0.0.2", "x", b"6"),
-        ):
-            with site.connect(host=address, second=True) as client:
-                assert client.get("/", host=name).body == body, (address, name)
+    with serving(tmp_path_factory.mktemp("site"), http=http) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    "host, number",
+    [
+        ("first.com", 0),
+        ("FIRST.com:80", 0),
+        ("first.com.", 0),
+        ("b.com", 1),
+        ("x.b.com", 1),
+        ("c.com", 0),
+        ("x.c.com", 2),
+        ("mail.org", 2),
+        ("mail.c.com", 2),
+        ("re12.com", 3),
+        ("re.com", 0),
+        ("other", 0),
+    ],
+)
+def test_the_server_by_name(site: Site, host: str, number: int) -> None:
+    assert site.get("/", host=host).body == b"%d" % number
+
+
+def test_the_first_name_is_the_server_s(site: Site) -> None:
+    assert site.get("/", host="x.b.com").get("X") == "b.com"
+    assert site.raw(b"GET / HTTP/1.0\r\n\r\n").endswith(b"4")
+
+
+@pytest.mark.parametrize(
+    "address, name, number",
+    [("127.0.0.1", "wild.com", 5), ("127.0.0.2", "wild.com", 6), ("127.0.0.3", "x", 7), ("127.0.0.2", "x", 6)],
+)
+def test_the_server_by_address(site: Site, address: str, name: str, number: int) -> None:
+    with site.connect(host=address, second=True) as client:
+        assert client.get("/", host=name).body == b"%d" % number

@@ -1,122 +1,113 @@
-"""What the core's own directives do in a running server: temporary files, limits, error logs, listens."""
+"""The core's rows: what each takes, and nginx's words for what it does not. What they do: the tests of their users."""
 
-import os
-import pwd
-import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gateway import log
-from gateway.config.merge import merged
-from gateway.http.settings import Http
-from tests.gateway.livesite import PATIENCE
+from gateway.config.schema import ConfigError
 from tests.gateway.nginx import agrees, compiled, needs_nginx
-from tests.gateway.tengine import Tengine
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+# Every row of the core that stands in a server block, with values that nginx takes.
+GOOD = """
+root /srv; etag off; if_modified_since before; max_ranges 3; log_not_found off; sendfile on; tcp_nopush on;
+tcp_nodelay off;
+default_type text/x; types { text/x x y; }
+client_max_body_size 0; client_body_buffer_size 8k; client_body_temp_path temp 1 2; client_body_in_file_only clean;
+client_header_buffer_size 2k; large_client_header_buffers 4 8k; keepalive_requests 5; keepalive_timeout 30s 20s;
+keepalive_time 1h;
+keepalive_disable msie6 safari; client_header_timeout 1m; client_body_timeout 90; send_timeout 500ms;
+lingering_close always;
+lingering_time 10s; lingering_timeout 1s; reset_timedout_connection on; limit_rate 10k; limit_rate_after 1m;
+ignore_invalid_headers off; underscores_in_headers on; merge_slashes off; satisfy any; auth_delay 1s;
+error_page 404 /x; recursive_error_pages on; server_tokens off; absolute_redirect off; server_name_in_redirect on;
+port_in_redirect off; msie_padding off; msie_refresh on; chunked_transfer_encoding off; resolver 127.0.0.1 valid=10s;
+resolver_timeout 5s; log_subrequest on; subrequest_output_buffer_size 8k;
+sendfile_max_chunk 1m; aio off; aio_write off; directio off; directio_alignment 4k; read_ahead 0;
+output_buffers 1 32k;
+postpone_output 0; send_lowat 0; open_file_cache max=10 inactive=5s; open_file_cache_valid 1m;
+open_file_cache_min_uses 2;
+open_file_cache_errors on; connection_pool_size 1k; request_pool_size 8k; client_body_in_single_buffer on;
+types_hash_max_size 2048; types_hash_bucket_size 128;
+"""
+HTTP = """
+server_names_hash_max_size 1024; server_names_hash_bucket_size 128; variables_hash_max_size 2048;
+variables_hash_bucket_size 128;
+"""
+STATEMENTS = [
+    f"{text.strip()};" for text in GOOD.replace("; }", "%").split(";") if text.strip() and "types {" not in text
+]
 
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Tengine]:
-    made = Tengine(tmp_path)
-    yield made
-    if made.process is not None:
-        made.stop()
-
-
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A folder that every user may enter: pytest's are private."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
-
-
-@as_root
-def test_workers_may_spill_bodies_to_the_default_folder(open_folder: Path) -> None:
-    server = Tengine(open_folder)
-    server.write(
-        http="client_body_buffer_size 1k;",
-        server=f"location = /up {{ proxy_pass http://127.0.0.1:{server.port}/say; }}",
-    )
-    conf = open_folder / "main.conf"
-    conf.write_text(conf.read_text().replace("user root;", ""))
-    server.start()
-    try:
-        body = b"x" * 300_000
-        answer = server.exchange(b"POST /up HTTP/1.0\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
-        assert answer.startswith("HTTP/1.1 200 "), server.log()
-        spilled = os.stat(open_folder / "client_body_temp")
-        assert (pwd.getpwuid(spilled.st_uid).pw_name, spilled.st_mode & 0o777) == ("nobody", 0o700)
-    finally:
-        server.stop()
-
-
-def test_a_folder_for_bodies_is_relative_to_the_prefix(tmp_path: Path) -> None:
-    made = compiled(tmp_path, "server { } server { client_body_temp_path a/b; location / { } }")
-    levels = made.root.children[-1].children
-    folders = [merged(Http, level).client_body_temp_path for level in levels]
-    assert folders == [f"{tmp_path}/client_body_temp", f"{tmp_path}/a/b"]
-
-
-def test_connections_are_limited_and_idle_ones_make_room(server: Tengine) -> None:
-    server.write()
-    conf = server.folder / "main.conf"
-    # two places besides the listening socket's and the master's channel
-    conf.write_text(conf.read_text().replace("events { }", "events { worker_connections 4; }"))
-    server.start()
-    begun = [server.connect() for _ in range(2)]
-    for sock in begun:
-        sock.sendall(b"GET /say HTTP/1.1\r\n")
-    with server.connect() as refused:
-        refused.settimeout(PATIENCE)
-        with pytest.raises(ConnectionResetError):  # or an end without a word, if it comes first
-            refused.sendall(b"GET /say HTTP/1.0\r\n\r\n")
-            if not refused.recv(1):
-                raise ConnectionResetError
-    assert "[alert]" in server.log() and "4 worker_connections are not enough\n" in server.log()
-    begun[0].sendall(b"Host: a\r\n\r\n")
-    begun[0].settimeout(PATIENCE)
-    while not begun[0].recv(4096).endswith(b"ok"):
-        pass
-    assert server.get().endswith("ok")  # in the place of the first, which waited for a request
-    assert begun[0].recv(1) == b""
-    assert "4 worker_connections are not enough, reusing connections" in server.log()
-    for sock in begun:
-        sock.close()
+BAD = [
+    "etag maybe;",
+    "etag;",
+    "etag on off;",
+    "etag on; etag off;",
+    "if_modified_since never;",
+    "max_ranges x;",
+    "max_ranges -1;",
+    "client_max_body_size 1x;",
+    "client_max_body_size -1;",
+    "client_max_body_size 99999999999999999999;",
+    "large_client_header_buffers 4;",
+    "large_client_header_buffers x 8k;",
+    "large_client_header_buffers 4 x;",
+    "large_client_header_buffers 0 8k;",
+    "keepalive_timeout x;",
+    "keepalive_timeout 1s x;",
+    "keepalive_timeout 1s 2s 3s;",
+    "keepalive_disable msie7;",
+    "keepalive_disable none msie6;",
+    "lingering_close maybe;",
+    "satisfy some;",
+    "server_tokens maybe;",
+    "send_timeout 1q;",
+    "send_timeout -1;",
+    "send_timeout 1s1m;",
+    "error_page 404;",
+    "error_page /x;",
+    "error_page 200 /x;",
+    "error_page 299 /x;",
+    "error_page 600 /x;",
+    "error_page 499 /x;",
+    "error_page abc /x;",
+    "error_page 404 = /x;",
+    "error_page 404 =200 /x;",
+    "error_page 404 =abc /x;",
+    "error_page =200 /x;",
+    "error_page 404 $nobody;",
+    "internal;",
+    "location / { internal on; }",
+    "types { text/x; }",
+    "types { text/x a b; text/y a; }",
+    "types x;",
+    "client_body_temp_path;",
+    "client_body_temp_path a 1 2 3 4;",
+    "client_body_in_file_only maybe;",
+    "http { }",
+    "server { }",
+    "worker_processes 1;",
+    "location { }",
+    "location / / / { }",
+    "location /;",
+    "root a b;",
+    "root;",
+]
 
 
 @needs_nginx
-@pytest.mark.parametrize(
-    "log_line",
-    [
-        "error_log e.log debug_http debug_core;",
-        "error_log e.log info warn;",
-        "error_log e.log loud;",
-        "error_log e.log debug info;",
-        "error_log syslog:server=127.0.0.1,facility=none;",
-        "error_log syslog:tag=x;",
-    ],
-)
-def test_error_logs_are_judged_as_nginx_does(tmp_path: Path, log_line: str) -> None:
-    agrees(tmp_path, f"{log_line} server {{ }}")
+def test_good_ones_together(tmp_path: Path) -> None:
+    agrees(tmp_path, f"{HTTP} server {{ {GOOD} }}")
 
 
-def test_an_error_log_has_its_level(tmp_path: Path) -> None:
-    made = compiled(tmp_path, "error_log e.log crit; server { error_log stderr; location / { } }")
-    http = made.root.children[-1]
-    assert merged(Http, http).error_log == (log.Spec(f"{tmp_path}/e.log", log.CRIT),)
-    assert merged(Http, http.children[0].children[0]).error_log == (log.Spec("stderr", log.ERROR),)
+@needs_nginx
+@pytest.mark.parametrize("text", BAD)
+def test_bad_ones(tmp_path: Path, text: str) -> None:
+    agrees(tmp_path, f"server {{ {text} }}")
 
 
-@pytest.mark.parametrize(
-    ("parameters", "own"),
-    [("", False), ("default_server", False), ("backlog=7", True), ("rcvbuf=8k", True), ("reuseport", True)],
-)
-def test_parameters_of_a_socket_ask_for_one(tmp_path: Path, parameters: str, own: bool) -> None:
-    made = compiled(tmp_path, f"server {{ listen 8080; listen 127.0.0.1:8080 {parameters}; }}")
-    assert [listen.bound for listen in made.site.listens] == [True, own]
+@pytest.mark.parametrize("text", STATEMENTS, ids=lambda text: text.split()[0])
+def test_each_row_may_stand_once_only(tmp_path: Path, text: str) -> None:
+    if text.split()[0] in ("error_page", "keepalive_disable"):
+        return  # these add up
+    with pytest.raises(ConfigError, match="directive is duplicate in"):
+        compiled(tmp_path, f"server {{ {text} {text} }}")

@@ -111,7 +111,7 @@ def test_every_variable_is_named_here() -> None:
 
 
 def test_those_that_can_be_set(site: Site) -> None:
-    assert {name for name, variable in CORE.items() if variable.set is not None} == {"args", "limit_rate"}
+    assert {name for name, variable in CORE.items() if variable.set is not None} == {"args"}
     assert site.get("/set?a=1").body == b"z=9 9 ?"
     assert site.get("/rate").body == b"10240"
 

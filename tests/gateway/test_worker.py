@@ -133,8 +133,8 @@ def test_modules_that_are_built_in_may_be_loaded(tmp_path: Path) -> None:
 
 def test_modules_that_are_not_here_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
-        loaded(tmp_path, "load_module modules/ngx_http_perl_module.so;")
-    said = f'dlopen() "{tmp_path}/modules/ngx_http_perl_module.so" failed (no module of this name is built in)'
+        loaded(tmp_path, "load_module modules/ngx_http_unheard_of_module.so;")
+    said = f'dlopen() "{tmp_path}/modules/ngx_http_unheard_of_module.so" failed (no module of this name is built in)'
     assert str(caught.value) == f"{said} in {tmp_path}/main.conf:1"
 
 

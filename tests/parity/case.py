@@ -13,6 +13,7 @@ A file is a list of sections. What stands before the first one says what the cas
                               nothing and close it (drop), or send nothing at all (hang).
     --- request [expect=N]    bytes of one connection: every line ends with CRLF, a missing empty line after the head
                               is added. N answers are awaited (default: one for each request line in it).
+                              `tls` or `tls=NAME` behind it: over TLS (with this server name), whoever answers.
     --- get TARGET            the same for `GET TARGET HTTP/1.1`, `Host: localhost` and the header lines below it
     --- head TARGET           likewise with HEAD
     --- raw                   bytes of one connection with nothing added, not even after an unfinished head
@@ -59,6 +60,7 @@ class Exchange:
     parts: list[Part]
     expect: int = 0
     mainline: str | None = None
+    tls: str | None = None  # the server name to send, "" for none; None: no TLS
 
 
 @dataclass(slots=True)
@@ -133,7 +135,9 @@ def strip_end(lines: list[str]) -> list[str]:
 
 
 def add_request(case: Case, kind: str, words: list[str], lines: list[str]) -> None:
-    expect = 0
+    expect, tls = 0, None
+    if words and words[-1].partition("=")[0] == "tls":
+        tls = words.pop().partition("=")[2]
     if words and words[-1].startswith("expect="):
         expect = int(words.pop()[len("expect=") :])
     if kind in ("get", "head"):
@@ -143,7 +147,7 @@ def add_request(case: Case, kind: str, words: list[str], lines: list[str]) -> No
         lines = [first, "Host: localhost", *strip_end(lines), ""]
     title = next((line for line in lines if line), "").strip()[:100]
     sent = parts(lines)
-    case.exchanges.append(Exchange(title, sent if kind == "raw" else finish_head(sent), expect))
+    case.exchanges.append(Exchange(title, sent if kind == "raw" else finish_head(sent), expect, tls=tls))
 
 
 def add_tree(case: Case, kind: str, words: list[str], lines: list[str]) -> None:
