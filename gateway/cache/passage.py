@@ -11,6 +11,7 @@ from gateway.http.message import Handler, Outcome, Request, Response
 from gateway.http.wire_response import ResponseHead
 
 WRAP = "stands before proxy"  # the note of a level that holds its `Wrap`
+CONTENT = "content handler"  # the note of a level that holds the handler which passes its requests on
 TO = "proxied to"  # the note of a request that holds its destination
 
 # What is sent to the server in place of the client's conditions and ranges: nginx's ngx_http_proxy_cache_headers.

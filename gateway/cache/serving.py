@@ -15,7 +15,7 @@ from gateway.cache.filling import Reader
 from gateway.cache.passage import TO, Passage
 from gateway.cache.store import Cache, Found
 from gateway.cache.storing import kept, release
-from gateway.cache.ticket import BYPASS, EXPIRED, HIT, MISS, NOTE, REVALIDATED, STALE, UPDATING, Ticket
+from gateway.cache.ticket import BYPASS, EXPIRED, HIT, MISS, NOTE, REVALIDATED, STALE, STATUS, UPDATING, Ticket
 from gateway.http.closing import AFTER
 from gateway.http.message import FileBody, HttpError, Outcome, Redirect, Request, Response
 from gateway.http.report import report
@@ -125,8 +125,7 @@ class Serving:
         ticket.status = MISS
         state = marks.look(ticket.name)
         if state.failing():
-            ticket.status = HIT
-            raise HttpError(state.error)
+            raise self._known_error(request, ticket, state.error)
         if rules.min_uses > 1 and marks.count(ticket.name) < rules.min_uses:
             ticket.refuse("min-uses")
         elif rules.lock:
@@ -134,6 +133,11 @@ class Serving:
             if answer is not None:
                 return answer
         return await self._fetch(request, ticket, to)
+
+    def _known_error(self, request: Request, ticket: Ticket, status: int) -> HttpError:
+        ticket.status = HIT
+        request.assign(STATUS, HIT)
+        return HttpError(status)
 
     async def _locked(self, request: Request, ticket: Ticket) -> Response | None:
         """`proxy_cache_lock`: one fetches, the others have its answer as it comes; None: this one fetches."""
@@ -176,8 +180,7 @@ class Serving:
         state = marks.look(ticket.name)
         if state.failing():
             found.close()
-            ticket.status = HIT
-            raise HttpError(state.error)
+            raise self._known_error(request, ticket, state.error)
         ticket.forgiven = entry.valid + entry.error >= now
         allowed = "updating" in rules.use_stale or entry.valid + entry.updating >= now
         ticket.mark = marks.claim(ticket.name, max(_UPDATE, rules.lock_age))
@@ -274,6 +277,7 @@ class Serving:
                 return self.cached(request, found)
         until = self._error_until(ticket, status)
         release(ticket, status if until else 0, until)
+        request.assign(STATUS, ticket.status)
         raise error
 
     def _error_until(self, ticket: Ticket, status: int) -> int:
@@ -300,6 +304,7 @@ class Serving:
         verdict = ticket.answered = policy.judge(head.pairs, self.passage.answers.ignored, now)
         outcome = self.passage.outcome(request, exchange)  # raises HttpError where error_page answers
         if outcome is None or isinstance(outcome, Redirect):
+            request.assign(STATUS, ticket.status)
             release(ticket)
             return outcome
         if ticket.storable and verdict.storable:

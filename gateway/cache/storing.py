@@ -93,6 +93,8 @@ def _begun(request: Request, ticket: Ticket, writing: Writing, exchange: Any) ->
                 report(owner, log.ERROR, str(error))
         elif error is not None and not isinstance(error, ClientGone):
             log.main.write(log.ALERT, log.crash(type(error), error, error.__traceback__))
+        main = owner.main
+        owner.main = main.main = None  # type: ignore[assignment]  # cycles: freed now, not by the collector
 
     filling = Filling(writing, exchange.head, exchange, request.main.peer.service, finished)
     shared = fillings[name] = Shared(filling, writing.entry)

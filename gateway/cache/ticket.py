@@ -7,6 +7,7 @@ from gateway.http.dates import parse_date
 from gateway.http.message import Request
 
 NOTE = "cache ticket"  # the request's note that holds it
+STATUS = "upstream_cache_status"  # the variable: a value of the request where another location answers in the end
 # $upstream_cache_status
 MISS, BYPASS, EXPIRED, STALE = b"MISS", b"BYPASS", b"EXPIRED", b"STALE"
 UPDATING, REVALIDATED, HIT = b"UPDATING", b"REVALIDATED", b"HIT"

@@ -8,6 +8,7 @@ begins when the present one has ended. Attributes are grouped by lifetime.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import cache
 from typing import Any
 
 from gateway import log
@@ -42,6 +43,9 @@ def acceptor(service: Service, listen: Listen) -> Callable[[], "Connection"]:
     if any(_policy(server) != first for server in others):
         parser = ParserByHost(first, lambda host: _policy(listen.server(host)))
     return lambda: Connection(service, listen, parser)
+
+
+_encoded = cache(str.encode)  # one object for all connections of an address
 
 
 def _policy(server: Server) -> Policy:
@@ -163,7 +167,7 @@ class Connection(asyncio.Protocol):
         listen = self.listen
         self.local_port = listen.port
         if listen.host not in ("0.0.0.0", "::"):
-            self.local = listen.host.encode()
+            self.local = _encoded(listen.host)
             return
         name = transport.get_extra_info("sockname")
         self.local = name[0].encode()

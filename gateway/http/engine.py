@@ -49,7 +49,7 @@ async def settle(request: Request, outcome: Any) -> Response:
     """Go on from an outcome, what gives one later, or an error, until there is a Response."""
     while True:
         try:
-            if outcome.__class__ is CoroutineType or outcome.__class__ is Later:
+            while outcome.__class__ is CoroutineType or outcome.__class__ is Later:
                 outcome = await outcome
             if outcome.__class__ is Response:
                 return outcome
@@ -227,10 +227,10 @@ def _failed(request: Request, error: HttpError) -> Any:
         return Response(status)
     settings = location.settings
     request.error_status = status
-    if settings.error_page and request.uri_changes and (not request.in_error_page or settings.recursive_error_pages):
+    if settings.error_page and request.uri_changes and not request.in_error_page:
+        request.in_error_page = not settings.recursive_error_pages
         for codes, answer, uri in location.error_pages:
             if status in codes:
-                request.in_error_page = True
                 return _send_error_page(request, error, answer, uri)
     return _built_in(request, error)
 

@@ -156,17 +156,19 @@ def _pipe(request: Request) -> bytes:
 
 
 # how some of these stand in a format's expression, and what formats them
-_INLINE = {
-    "time_local": "(clock.local if clock.start <= time() < clock.end else clock.tick())",
-    "status": "(request.error_status or code(request))",
-    "remote_addr": "request.main.peer.client",
-    "request": "escape(request.main.line)",
-    "body_bytes_sent": "request.main.body_sent",
-    "bytes_sent": "request.main.peer.sent",
-    "connection": "request.main.peer.number",
-    "connection_requests": "request.main.peer.served",
-}
-_CODES = {name: b"%d" for name in _INLINE if name not in ("remote_addr", "request", "time_local")} | {"status": b"%03d"}
+_INLINE: Mapping[str, str] = dict(
+    time_local="(clock.local if clock.start <= time() < clock.end else clock.tick())",
+    status="(request.error_status or code(request))",
+    remote_addr="request.main.peer.client",
+    request="escape(request.main.line)",
+    body_bytes_sent="request.main.body_sent",
+    bytes_sent="request.main.peer.sent",
+    connection="request.main.peer.number",
+    connection_requests="request.main.peer.served",
+)
+_CODES: Mapping[str, bytes] = dict(
+    status=b"%03d", body_bytes_sent=b"%d", bytes_sent=b"%d", connection=b"%d", connection_requests=b"%d"
+)
 
 # values that need no escaping; all but $remote_addr, which is the core's, are variables of this module too
 PLAIN: Mapping[str, Piece] = dict(

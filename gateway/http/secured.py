@@ -3,6 +3,7 @@
 Source: ngx_http_ssl_servername, ngx_http_process_request; https://nginx.org/en/docs/http/ngx_http_ssl_module.html.
 """
 
+import re
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from gateway.net.tls import Context, Secured
 PLAN = "TLS plan"  # the note of a server's own level that holds its ServerPlan
 # a chain that is not known to end in a trusted authority (ngx_ssl_verify_error_optional)
 _OPTIONAL = frozenset((2, 18, 19, 20, 21))
+_HOST = re.compile(rb"[!-.0-~\x80-\xff]+")  # ngx_http_validate_host: no controls, spaces, slashes
 _UNRECOGNIZED_NAME, _INTERNAL_ERROR = 112, 80  # RFC 8446 section 6
 _BELATED = "client attempted to request the server name different from the one that was negotiated"
 
@@ -56,18 +58,17 @@ class Port:
 
     def greeted(self, secured: Secured, connection: int, name: bytes | None) -> int:
         """Choose the server, and with it the context; returns an alert to refuse."""
-        server = self.listen.default
-        if name is not None:
-            name = name.lower().removesuffix(b".")
-            server = self.listen.server(name)
-            secured.name = name
+        server, secured.name = self.listen.default, None
+        if name is not None and _HOST.fullmatch(name) and b".." not in name:
+            secured.name = name.lower().removesuffix(b".")
+            server = self.listen.server(secured.name)
         plan = plan_of(server)
         if plan is None:
             return 0
         if plan.reject:
             return _UNRECOGNIZED_NAME
-        if plan.context is not None and plan.context is not self._first:
-            openssl.change_context(connection, plan.context.pointer)
+        # always, even to the first: a second greeting may name another server than the first did
+        openssl.change_context(connection, (plan.context or self._first).pointer)
         if plan.pairs:
             return self._load(secured, connection, server, plan)
         return 0

@@ -6,6 +6,7 @@ where it is stricter than older releases).
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from gateway.http.headers import (
@@ -172,13 +173,17 @@ class RequestParser:
 
     def _readable(self, block: bytes) -> RequestHeaders:
         """The headers before the one at fault: they choose the server whose error page is sent, and are logged."""
-        known = NO_HEADERS
-        lines = [part.rstrip(b"\r") for part in block.split(b"\n")]
-        for count in range(1, len(lines) + 1):
+        lines, pairs = [part.rstrip(b"\r") for part in block.split(b"\n")], []
+        with suppress(HeaderError, UnusualBlockError):
+            for line in lines:
+                pairs.append(self._pairs[line])
+        known, good, bad = NO_HEADERS, 0, len(pairs) + 1
+        while bad - good > 1:  # a fault stays one whatever follows it: halving keeps a flood of lines cheap
+            count = (good + bad) // 2
             try:
-                known = RequestHeaders(*read_lines(b"\n".join(lines[:count]), self._pairs))
+                known, good = RequestHeaders(*indexed(lines[:count], pairs[:count])), count
             except HeaderError:
-                break
+                bad = count
         return known
 
     def _parse_slowly(self, data: bytes, start: int) -> Head | None:

@@ -38,6 +38,7 @@ ORDER: tuple[str, ...] = (
     "auth_request",
     # Lua: after the rewrite and access modules, before every content handler; its filters right after not_modified
     "fingerprint",  # before conditions are judged: a rewritten page has an entity tag of its own
+    "slice",  # likewise: what it makes is the whole
     "not_modified",
     "lua",
     "headers_more",  # it runs after Lua in the rewrite phase, and before add_header

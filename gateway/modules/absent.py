@@ -189,7 +189,6 @@ class Absent:
     dav_tuning: tuple[Item[Any], ...] = idle(
         ANYWHERE, "WebDAV", flags="create_full_put_path", words="dav_access", numbers="min_delete_depth"
     )
-    slice: tuple[Item[Any], ...] = refused(ANYWHERE, "slices", "slice")
 
     js: tuple[Item[Any], ...] = refused(
         IN_IF | In.LIMIT_EXCEPT, "njs", "js_access js_body_filter js_content js_header_filter"

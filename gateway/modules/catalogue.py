@@ -52,8 +52,8 @@ scgi_max_temp_file_size scgi_next_upstream scgi_next_upstream_timeout scgi_next_
 scgi_param scgi_pass scgi_pass_header scgi_pass_request_body scgi_pass_request_headers scgi_read_timeout
 scgi_request_buffering scgi_request_dynamic scgi_send_timeout scgi_socket_keepalive scgi_socket_rcvbuf
 scgi_socket_sndbuf scgi_store scgi_store_access scgi_temp_file_write_size scgi_temp_path session_log
-session_log_format session_log_zone slice ssl ssl_engine stall_threshold state status status_format status_zone
-sticky stream tunnel_allow_upstream tunnel_bind tunnel_bind_dynamic tunnel_buffer_size tunnel_connect_timeout
+session_log_format session_log_zone ssl ssl_engine stall_threshold state status status_format status_zone sticky
+stream tunnel_allow_upstream tunnel_bind tunnel_bind_dynamic tunnel_buffer_size tunnel_connect_timeout
 tunnel_next_upstream tunnel_next_upstream_timeout tunnel_next_upstream_tries tunnel_pass tunnel_read_timeout
 tunnel_send_lowat tunnel_send_timeout tunnel_socket_keepalive tunnel_socket_rcvbuf tunnel_socket_sndbuf
 upstream_conf uwsgi_allow_upstream uwsgi_bind uwsgi_bind_dynamic uwsgi_buffer_size uwsgi_buffering uwsgi_buffers
@@ -208,6 +208,9 @@ break if return rewrite rewrite_log set uninitialized_variable_warn
     "secure_link": """
 secure_link secure_link_md5 secure_link_secret
 """,
+    "slice": """
+slice
+""",
     "split_clients": """
 split_clients
 """,
@@ -328,6 +331,9 @@ invalid_referer
 """,
     "secure_link": """
 secure_link secure_link_expires
+""",
+    "slice": """
+slice_range
 """,
     "ssi": """
 date_gmt date_local

@@ -8,7 +8,7 @@ from gateway.config.args import encode, integer, size
 from gateway.config.schema import Arg, ConfigError, In, Merge, Place, Statement, Text, block, directive, many
 from gateway.http.condition import compiled
 from gateway.http.declared import Find, Lookup, declare, declare_names, variable_name
-from gateway.http.message import HttpError, Request
+from gateway.http.message import Request
 from gateway.http.report import report
 from gateway.http.router import captured
 from gateway.module import Build, Compiled, Module
@@ -156,7 +156,7 @@ def _matching(table: Table, build: Build) -> Callable[[Request, bytes], Compiled
                 groups = pattern.search(subject)
             except MatchError as error:
                 report(request, log.ALERT, str(error))
-                raise HttpError(500) from None
+                return None  # ngx_http_map_find: the default, without trying the other patterns
             if groups is not None:
                 captured(request, pattern, groups)
                 return value

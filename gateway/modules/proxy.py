@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from gateway.cache.passage import HEADERS, TO, WRAP, Passage, Wrap
+from gateway.cache.passage import CONTENT, HEADERS, TO, WRAP, Passage, Wrap
 from gateway.config.args import (
     bits,
     buffers,
@@ -219,7 +219,10 @@ def passing(conf: Proxy, build: Build) -> Handler | None:
     wrap: Wrap | None = build.notes.get(WRAP)
     if wrap is not None:
         result = partial(outcome, answers=answers)
-        return wrap(Passage(proxy, destination, find, fetch, result, answers, conf.proxy_buffering))
+        passage = Passage(proxy, destination, find, fetch, result, answers, conf.proxy_buffering)
+        handler = build.notes[CONTENT] = wrap(passage)
+        return handler
+    build.notes[CONTENT] = proxy
     if destination is None or destination.secure or method_text is not None or send is not client_body:
         return proxy
     return prompt(proxy, destination, TO, conduct, plan, version, answers)

@@ -15,7 +15,7 @@ from gateway.cache.passage import WRAP, Passage
 from gateway.cache.serving import Rules, Serving
 from gateway.cache.store import Cache
 from gateway.cache.sweep import Sweep
-from gateway.cache.ticket import NOTE, Ticket
+from gateway.cache.ticket import NOTE, STATUS, Ticket
 from gateway.config.args import (
     bits,
     bytes_of,
@@ -295,6 +295,11 @@ def _ticket(read: Callable[[Ticket], bytes | None]) -> Variable:
     return Variable(get)
 
 
+def _status(request: Request) -> bytes | None:
+    ticket = request.note(NOTE)
+    return request.value(STATUS) if ticket is None else ticket.status
+
+
 def _last_modified(ticket: Ticket) -> bytes | None:
     value = ticket.validator(b"last-modified")
     return None if value is None else http_date(parse_date(value))
@@ -306,7 +311,7 @@ module = Module(
     prepare=declaring,
     handlers={Phase.CONTENT: caching},
     variables={
-        "upstream_cache_status": _ticket(lambda ticket: ticket.status),
+        STATUS: Variable(_status),
         "upstream_cache_last_modified": _ticket(_last_modified),
         "upstream_cache_etag": _ticket(lambda ticket: ticket.validator(b"etag")),
         "cache_skip_reason": _ticket(lambda ticket: encode(ticket.reason) or None),

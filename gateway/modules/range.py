@@ -111,7 +111,8 @@ def _slice(body: Body, start: int, end: int) -> Body:
         if body.data is not None:
             return body.data[start:end]
         return FileBody(body.fd, body.offset + start, end - start, body.path, body.mtime, None, body.shared)
-    return Cut(body, start, end)
+    cut = getattr(body, "cut", None)  # a body that can begin anywhere
+    return Cut(body, start, end) if cut is None else cut(start, end)
 
 
 class Cut:

@@ -9,10 +9,20 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any
 
-from gateway.config.args import bits, bytes_of, choice, duration, flag, integer, path, size, strings
+from gateway.config.args import bits, bytes_of, choice, duration, flag, integer, path, resolved, size, strings
 from gateway.config.schema import Arg, ConfigError, In, Statement, block, directive, many
 from gateway.http.escape import escape_component
-from gateway.http.keyfiles import FILES, Name, Pair, made_of_variables, name_argument, passwords, read, shown
+from gateway.http.keyfiles import (
+    FILES,
+    Name,
+    Pair,
+    command_argument,
+    made_of_variables,
+    name_argument,
+    opened,
+    passwords_argument,
+    read,
+)
 from gateway.http.message import Request
 from gateway.http.router import Listen
 from gateway.http.secured import PLAN, Port, ServerPlan, plan_of
@@ -59,6 +69,14 @@ def _curves(statement: Statement) -> str:
     return statement.args[0]
 
 
+def _ticket_key(statement: Statement) -> bytes:
+    name = resolved(statement, statement.args[0], conf=True)
+    key = opened(name, statement.place)
+    if len(key) != _TICKET_KEY:
+        raise ConfigError(f'"{name}" must be {_TICKET_KEY} bytes: shorter keys are not supported yet')
+    return key
+
+
 def _off(statement: Statement) -> None:
     if statement.args != ("off",):
         raise ConfigError(f'"{statement.name}" is not supported yet')
@@ -70,7 +88,9 @@ class Ssl:
 
     ssl_certificate: tuple[Name, ...] = many(SERVERS, name_argument(), "A certificate, with its chain, PEM.")
     ssl_certificate_key: tuple[Name, ...] = many(SERVERS, name_argument(), "The key of a certificate, PEM.")
-    ssl_password_file: str = directive(SERVERS, path(conf=True), "", "Pass phrases of keys, one on each line.")
+    ssl_password_file: tuple[bytes, ...] = directive(
+        SERVERS, passwords_argument(), (), "Pass phrases of keys, one on each line.", default_text="-"
+    )
     ssl_protocols: frozenset[str] = directive(
         SERVERS,
         bits("sslv2", "sslv3", "tlsv1", "tlsv1.1", "tlsv1.2", "tlsv1.3"),
@@ -84,8 +104,8 @@ class Ssl:
     ssl_prefer_server_ciphers: bool = directive(SERVERS, flag(), False, "Our order of ciphers counts.")
     ssl_ecdh_curve: str = directive(SERVERS, Arg("curve", 1, 1, _curves), "auto", "Curves, joined by colons.")
     ssl_dhparam: str = directive(SERVERS, path(conf=True), "", "Parameters for DHE ciphers, PEM.")
-    ssl_conf_command: tuple[tuple[str, ...], ...] = many(
-        SERVERS, strings(2, 2, "name value"), "A command of OpenSSL's configuration."
+    ssl_conf_command: tuple[tuple[str, str, str], ...] = many(
+        SERVERS, command_argument(), "A command of OpenSSL's configuration."
     )
     ssl_buffer_size: int = directive(SERVERS, size(), 16384, "The largest record.", default_text="16k")
     ssl_session_cache: tuple[str, int] = directive(
@@ -99,8 +119,8 @@ class Ssl:
         SERVERS, duration(whole=True), 300.0, "How long sessions may be used again.", default_text="5m"
     )
     ssl_session_tickets: bool = directive(SERVERS, flag(), True, "Let clients keep their sessions.")
-    ssl_session_ticket_key: tuple[str, ...] = many(
-        SERVERS, path(conf=True, syntax="file"), "80 random bytes that tickets are made with; the first file counts."
+    ssl_session_ticket_key: tuple[bytes, ...] = many(
+        SERVERS, Arg("file", 1, 1, _ticket_key), "80 random bytes that tickets are made with; the first file counts."
     )
     ssl_reject_handshake: bool = directive(SERVERS, flag(), False, "Refuse handshakes for this server.")
     ssl_verify_client: str = directive(
@@ -162,7 +182,7 @@ def _plan(conf: Ssl, build: Build) -> ServerPlan:
         _protocols(conf.ssl_protocols), conf.ssl_ciphers, server=True, prefer=conf.ssl_prefer_server_ciphers
     )
     files: dict[str, bytes] = build.shared.setdefault(FILES, {})
-    phrases = passwords(conf.ssl_password_file)
+    phrases = list(conf.ssl_password_file)
     digest = sha256()
     dynamic: list[Pair] = []
     for certificate, key in pairs:
@@ -176,9 +196,7 @@ def _plan(conf: Ssl, build: Build) -> ServerPlan:
     plan.pairs, plan.passwords = tuple(dynamic), tuple(phrases)
     _ask(conf, context, files, digest)
     _tune(conf, context, digest.digest())
-    commands = [(name, value) for name, value in conf.ssl_conf_command]
-    if commands:
-        openssl.command(context.pointer, commands, pairs[0][0][1] if pairs else "")
+    openssl.command(context.pointer, conf.ssl_conf_command)
     return plan
 
 
@@ -189,7 +207,7 @@ def _protocols(words: frozenset[str]) -> list[str]:
 def _pairs(conf: Ssl) -> list[tuple[Name, Name]]:
     names, keys = conf.ssl_certificate, conf.ssl_certificate_key
     if len(keys) < len(names):
-        raise ConfigError(f'no "ssl_certificate_key" is defined for certificate "{shown(names[-1])}"')
+        raise ConfigError(f'no "ssl_certificate_key" is defined for certificate "{names[-1][0]}"')
     return list(zip(names, keys, strict=False))
 
 
@@ -201,7 +219,7 @@ def _ask(conf: Ssl, context: Context, files: dict[str, bytes], digest: Any) -> N
     if asked != "off":
         openssl.ask_certificate(context.pointer, conf.ssl_verify_depth)
         digest.update(asked.encode())
-    for name, announced in ((told, asked != "off"), (trusted, False)):
+    for name, announced in ((told if asked != "off" else "", True), (trusted, False)):
         if name:
             data, _ = read((name, "", None), files, "certificate")
             openssl.trust(context.pointer, data, name, announce=announced)
@@ -224,7 +242,8 @@ def _tune(conf: Ssl, context: Context, identity: bytes) -> None:
     if not conf.ssl_session_tickets:
         openssl.ctx_set_options(pointer, _NO_TICKET)
     elif conf.ssl_session_ticket_key:
-        _set_ticket_key(pointer, conf.ssl_session_ticket_key[0])
+        key = openssl.text(conf.ssl_session_ticket_key[0])
+        control(pointer, openssl.SET_TICKET_KEYS, _TICKET_KEY, key)
     if conf.ssl_buffer_size < 16384:
         control(pointer, openssl.SET_MAX_FRAGMENT, max(conf.ssl_buffer_size, 512), None)
     curves = conf.ssl_ecdh_curve
@@ -234,13 +253,6 @@ def _tune(conf: Ssl, context: Context, identity: bytes) -> None:
         tls.dh_parameters(context, conf.ssl_dhparam)
     if conf.ssl_key_log:
         context.object.keylog_filename = conf.ssl_key_log
-
-
-def _set_ticket_key(pointer: int, name: str) -> None:
-    key = openssl.read(name, f'cannot load ticket key "{name}"')
-    if len(key) != _TICKET_KEY:
-        raise ConfigError(f'"{name}" must be {_TICKET_KEY} bytes')
-    openssl.ctx_ctrl(pointer, openssl.SET_TICKET_KEYS, _TICKET_KEY, openssl.text(key))
 
 
 def listening(listens: Sequence[Listen]) -> None:

@@ -8,7 +8,7 @@ Source: https://docs.openssl.org/3.0/man3/
 
 import _ssl  # for the library it is linked with
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from ctypes import POINTER, byref, c_char_p, c_int, c_long, c_size_t, c_uint64, c_ulong, c_void_p
 from typing import Any
@@ -178,8 +178,8 @@ def printed(write: Callable[[int], Any]) -> bytes:
     return b"".join(pieces)
 
 
-def read(path: str, what: str) -> bytes:
-    """A file's bytes. Raises TlsError as nginx's BIO_new_file() would; `what` begins its message."""
+def read(path: str, message: str) -> bytes:
+    """A file's bytes. Raises TlsError with the message and the reasons that nginx's BIO_new_file() has."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -188,7 +188,7 @@ def read(path: str, what: str) -> bytes:
         bio = _new_file(name, b"r")
         if bio:
             _free(bio)
-        raise failed(f"{what}: BIO_new_file() failed") from None
+        raise failed(message) from None
 
 
 def certificates(data: bytes, what: str) -> list[int]:
@@ -360,13 +360,13 @@ def matches(connection: int, name: bytes) -> bool:
     return good
 
 
-def command(context: int, pairs: list[tuple[str, str]], folder: str) -> None:
-    """Run commands of SSL_CONF_cmd(3); names of files are relative to `folder`. Raises TlsError."""
+def command(context: int, commands: Iterable[tuple[str, str, str]]) -> None:
+    """Run commands of SSL_CONF_cmd(3): name, value, the folder of relative file names. Raises TlsError."""
     conf = _conf_new()
     try:
         _conf_flags(conf, 0x2 | 0x4 | 0x8 | 0x10 | 0x20)  # FILE, CLIENT, SERVER, SHOW_ERRORS, CERTIFICATE
         _conf_target(conf, context)
-        for name, value in pairs:
+        for name, value, folder in commands:
             if _conf_type(conf, name.encode()) in (2, 3) and not value.startswith("/"):  # a file, a folder
                 value = folder + value
             if _conf_command(conf, name.encode(), value.encode("utf-8", "surrogateescape")) <= 0:

@@ -5,10 +5,12 @@ connect to us and for upstream servers that we connect to; who decides (which co
 gives it a `Plan`. The event loop's own `ssl=` costs a quarter more CPU for each request.
 """
 
+import _ssl
 import asyncio
 import ssl  # noqa: TID251
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 from gateway import log
@@ -63,10 +65,11 @@ def context(protocols: Iterable[str], ciphers: str, *, server: bool, prefer: boo
 
 def dh_parameters(made: Context, path: str) -> None:
     """`ssl_dhparam`. Raises TlsError."""
+    openssl.read(path, f'BIO_new_file("{path}") failed')
     try:
         made.object.load_dh_params(path)
-    except (ssl.SSLError, OSError) as error:
-        raise TlsError(f'cannot load DH parameters "{path}": {explained(error)}') from None
+    except ssl.SSLError as error:
+        raise TlsError(f'PEM_read_bio_DHparams("{path}") failed ({explained(error)})') from None
 
 
 def _check_pointers() -> None:
@@ -81,16 +84,18 @@ def explained(error: Exception) -> str:
     """What nginx would write of OpenSSL's error."""
     reason = getattr(error, "reason", None)
     if isinstance(error, ssl.SSLError) and reason:
-        return f"SSL: error:{_code(error):08X}:{error.library or 'SSL'} routines::{reason.lower().replace('_', ' ')}"
+        library = error.library or "SSL"
+        return f"SSL: error:{_code(library, reason):08X}:{library} routines::{reason.lower().replace('_', ' ')}"
     return str(error)
 
 
-def _code(error: ssl.SSLError) -> int:
-    import _ssl
-
-    for (library, number), name in getattr(_ssl, "err_codes_to_names", {}).items():
-        if name == error.reason:
-            return int(library) << 23 | int(number)
+@cache
+def _code(library: str, reason: str) -> int:
+    """OpenSSL 3's number of an error, of which the ssl module keeps the names alone."""
+    libraries = getattr(_ssl, "lib_codes_to_names", {})
+    for (number, code), name in getattr(_ssl, "err_codes_to_names", {}).items():
+        if name == reason and libraries.get(number) == library:
+            return int(number) << 23 | int(code)
     return 0
 
 

@@ -7,9 +7,11 @@ ngx_http_upstream_ssl_handshake.
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gateway.config.args import bits, flag, integer, path, string, strings, text
-from gateway.config.schema import ANYWHERE, Arg, ConfigError, Text, block, directive, many
+from gateway.config.args import bits, flag, integer, path, string, text
+from gateway.config.schema import ANYWHERE, ConfigError, Text, block, directive, many
+from gateway.http import keyfiles
 from gateway.http.flow import Wait
+from gateway.http.keyfiles import Name, Pair, command_argument, name_argument, passwords_argument
 from gateway.http.message import Request
 from gateway.module import Build
 from gateway.upstream.balance import Peer
@@ -18,28 +20,25 @@ from gateway.upstream.pool import Group
 from gateway.upstream.target import literal
 
 if TYPE_CHECKING:
-    from gateway.http.keyfiles import Pair
     from gateway.net.tls import Context, Secured
 
 _TWINS = 1024  # groups kept of one location: more names than that begin anew
 _DOING = "while SSL handshaking to upstream"
-
-_NAME: Arg[tuple[str, str, Any]] = Arg(
-    "file", 1, 1, lambda statement: (statement.args[0], statement.paths.conf_prefix, statement.place)
-)
 
 
 @block
 class ProxySsl:
     """TLS to upstream servers."""
 
-    proxy_ssl_certificate: tuple[str, str, Any] = directive(
-        ANYWHERE, _NAME, ("", "", None), "Our certificate, for servers that ask for one.", default_text="-"
+    proxy_ssl_certificate: Name = directive(
+        ANYWHERE, name_argument(), ("", "", None), "Our certificate, for servers that ask for one.", default_text="-"
     )
-    proxy_ssl_certificate_key: tuple[str, str, Any] = directive(
-        ANYWHERE, _NAME, ("", "", None), "The key of our certificate.", default_text="-"
+    proxy_ssl_certificate_key: Name = directive(
+        ANYWHERE, name_argument(), ("", "", None), "The key of our certificate.", default_text="-"
     )
-    proxy_ssl_password_file: str = directive(ANYWHERE, path(conf=True), "", "Pass phrases of keys.")
+    proxy_ssl_password_file: tuple[bytes, ...] = directive(
+        ANYWHERE, passwords_argument(), (), "Pass phrases of keys, one on each line.", default_text="-"
+    )
     proxy_ssl_ciphers: str = directive(ANYWHERE, string("ciphers"), "DEFAULT", "Ciphers offered, in OpenSSL's words.")
     proxy_ssl_protocols: frozenset[str] = directive(
         ANYWHERE,
@@ -48,8 +47,8 @@ class ProxySsl:
         "Versions that are spoken.",
         default_text="TLSv1.2 TLSv1.3",
     )
-    proxy_ssl_conf_command: tuple[tuple[str, ...], ...] = many(
-        ANYWHERE, strings(2, 2, "name value"), "A command of OpenSSL's configuration."
+    proxy_ssl_conf_command: tuple[tuple[str, str, str], ...] = many(
+        ANYWHERE, command_argument(), "A command of OpenSSL's configuration."
     )
     proxy_ssl_name: Text = directive(
         ANYWHERE, text("name"), Text(""), "The server's name, for SNI and for verification.", default_text="$proxy_host"
@@ -71,7 +70,6 @@ class Way:
 
     def __init__(self, conf: ProxySsl, build: Build) -> None:
         """Raises ConfigError."""
-        from gateway.http import keyfiles
         from gateway.net.openssl import TlsError
 
         self.sends_name, self.reuse, self.verify = (
@@ -81,7 +79,7 @@ class Way:
         )
         self.name = build.text(conf.proxy_ssl_name) if conf.proxy_ssl_name.raw else None
         self.pair: Pair | None = None
-        self.passwords: list[bytes] = []
+        self.passwords = list(conf.proxy_ssl_password_file)
         self.twins: dict[Any, Group] = {}
         if self.verify and not conf.proxy_ssl_trusted_certificate:
             raise ConfigError("no proxy_ssl_trusted_certificate for proxy_ssl_verify")
@@ -89,7 +87,6 @@ class Way:
         if certificate[0] and not key[0]:
             raise ConfigError(f'no "proxy_ssl_certificate_key" is defined for certificate "{certificate[0]}"')
         try:
-            self.passwords = keyfiles.passwords(conf.proxy_ssl_password_file)
             self.context = _context(conf, build, self.passwords)
         except TlsError as error:
             raise ConfigError(str(error)) from None
@@ -117,7 +114,6 @@ def way_of(url: str, build: Build) -> Any:
 
 def _context(conf: ProxySsl, build: Build, passwords: list[bytes]) -> "Context":
     """Raises TlsError."""
-    from gateway.http import keyfiles
     from gateway.net import openssl, tls
 
     protocols = [word.upper().replace("V", "v") for word in conf.proxy_ssl_protocols]
@@ -136,9 +132,7 @@ def _context(conf: ProxySsl, build: Build, passwords: list[bytes]) -> "Context":
         if conf.proxy_ssl_crl:
             data, _ = keyfiles.read((conf.proxy_ssl_crl, "", None), files, "CRL")
             openssl.revoke(context.pointer, data, conf.proxy_ssl_crl)
-    commands = [(name, value) for name, value in conf.proxy_ssl_conf_command]
-    if commands:
-        openssl.command(context.pointer, commands, certificate[1])
+    openssl.command(context.pointer, conf.proxy_ssl_conf_command)
     return context
 
 
@@ -221,5 +215,5 @@ class Handshake:
         """Keep the session for the next connection."""
         if not secured.established:
             self.failed(secured, "peer closed connection in SSL handshake")
-        elif self.over.way.reuse and secured.ssl.session is not None:
+        elif self.over.way.reuse and secured.inner.transport is not None and secured.ssl.session is not None:
             self.over.sessions[self.peer] = secured.ssl.session

@@ -51,12 +51,14 @@ def test_what_is_off_is_accepted(tmp_path: Path, text: str) -> None:
 
 def test_tuning_is_accepted_and_listed(tmp_path: Path) -> None:
     text = """
-    http2 on; http2_idle_timeout 1m; fastcgi_param A b; fastcgi_param C d; fastcgi_buffers 16 16k; fastcgi_read_timeout 60s;
+    http2 on; http2_idle_timeout 1m;
+    fastcgi_param A b; fastcgi_param C d; fastcgi_buffers 16 16k; fastcgi_read_timeout 60s;
     location / { fastcgi_split_path_info ^(.+?\\.php)(/.*)$; grpc_set_header A b; }
     """
     found = {row.name: row.idle for row, _place in idle(compiled(tmp_path, inside(text)).root)}
     assert found["http2"] == "HTTP/2: not supported yet"
-    assert {"http2_idle_timeout", "fastcgi_param", "fastcgi_buffers", "fastcgi_split_path_info", "grpc_set_header"} <= found.keys()
+    names = {"http2_idle_timeout", "fastcgi_param", "fastcgi_buffers", "fastcgi_split_path_info", "grpc_set_header"}
+    assert names <= found.keys()
 
 
 @pytest.mark.parametrize("text", ["http2 maybe;", "fastcgi_buffers 4;", "http2_idle_timeout x;", "fastcgi_param;"])

@@ -55,7 +55,7 @@ OWNERS = {
     "zstandard": "gateway/codings.py",
 }
 # Imported only when a configuration asks for them; `ssl` itself comes with asyncio.
-LATE = ("aiohttp", "lupa", "lmdb", "torch", "OpenSSL", "gateway.net.tls")
+LATE = ("aiohttp", "lupa", "lmdb", "torch", "OpenSSL", "gateway.net.tls", "gateway.net.openssl", "gateway.http.secured")
 
 FILE_LINES, LONG_FILE_LINES, FUNCTION_LINES = 400, 600, 40
 VAGUE = re.compile(r"(^|_)(utils?|helpers?|managers?|base|impl)(_|$)")

@@ -58,3 +58,9 @@ def test_a_value_is_kept_unless_volatile(gateway: Any) -> None:
 def test_set_replaces_a_value(gateway: Any) -> None:
     started = gateway("set $m mine; return 200 $m;", http="map $uri $m { default map; }")
     assert started.get("/").body == b"mine"
+
+
+def test_a_pattern_that_gives_up_leaves_the_default(gateway: Any) -> None:
+    started = gateway('return 200 "$m";', http="map $arg_x $m { default d; ~^(a+)+$ all; ~a some; }")
+    assert started.get("/?x=aaa").body == b"all"
+    assert started.get("/?x=" + "a" * 40 + "b").body == b"d"

@@ -237,6 +237,53 @@ def test_stale_answers_while_the_server_fails(server: Tengine, serving: Any) -> 
     assert " 500 " in server.get("/c/b")
 
 
+def test_an_update_in_the_background_is_over_before_the_connection_is(server: Tengine, serving: Any) -> None:
+    """nginx's clients see the end of a connection that is not kept only then; the next request finds the new answer."""
+    serve, heads = counting("X-Accel-Expires: @1", "Cache-Control: stale-while-revalidate=4000000000")
+    begin(server, serving(serve), "proxy_cache_background_update on;")
+    texts = [server.get("/c/a") for _ in range(4)]
+    assert [status_of(text) for text in texts] == ["MISS", "STALE", "STALE", "STALE"]
+    assert [body_of(text) for text in texts] == ["answer 1", "answer 1", "answer 2", "answer 3"]
+    assert len(heads) == 4
+
+
+def test_an_update_serves_those_who_come_meanwhile(server: Tengine, serving: Any) -> None:
+    go, heads = threading.Event(), []
+
+    def serve(call: Call) -> None:
+        while head := call.head():
+            heads.append(head)
+            if len(heads) > 1:
+                assert go.wait(LIMIT)
+            call.send(answer(b"answer %d" % len(heads), "X-Accel-Expires: @1"))
+
+    begin(server, serving(serve), "proxy_cache_background_update on; proxy_cache_use_stale updating;")
+    server.get("/c/a")
+    with server.connect() as sock:
+        sock.sendall(b"GET /c/a HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert status_of(sock.recv(1000).decode()) == "STALE"
+        until(lambda: len(heads) == 2)
+        assert [status_of(server.get("/c/a")) for _ in range(2)] == ["UPDATING", "UPDATING"]
+        go.set()
+    until(lambda: body_of(server.get("/c/a")) == "answer 2")
+
+
+def test_slices_that_do_not_fit_close_the_connection(server: Tengine, serving: Any) -> None:
+    def serve(call: Call) -> None:
+        while head := call.head():
+            start = int(re.findall(rb"Range: bytes=(\d+)-", head)[0])
+            tag = "a" if start < 8 or b"/good" in head else "b"
+            lines = (f"Content-Range: bytes {start}-{start + 3}/16", f'ETag: "{tag}"', FRESH)
+            call.send(answer(b"%04d" % start, *lines, status="206 Partial Content"))
+
+    sliced = "slice 4; proxy_set_header Range $slice_range; proxy_cache_key $uri$slice_range;"
+    begin(server, serving(serve), sliced)
+    assert body_of(server.get("/c/good")) == "0000000400080012"
+    assert body_of(server.get("/c/good", ["Range: bytes=6-9"])) == "0400"
+    assert body_of(server.get("/c/bad")) == "00000004"
+    assert "etag mismatch in slice response" in server.log()
+
+
 def test_errors_are_kept_as_configured(server: Tengine, serving: Any) -> None:
     asked: list[int] = []
 

@@ -294,3 +294,49 @@ def test_the_same_line_with_other_headers(varied: Site, asked: list[tuple[str, l
     for _ in range(3):
         for host, headers, target in asked:
             assert said(varied, target, host, headers) == said(varied, f"{target}?{next(fresh)}", host, headers)
+
+
+def test_headers_that_nobody_asks_for_make_no_difference(site: Site) -> None:
+    """One answer serves every head that answers alike what was asked of it; what was asked tells heads apart."""
+    with site.connect() as client:
+        for number in range(40):
+            begun = GET[:-2] + b"X-Number: %d\r\n" % number
+            assert bodies(client, 2, begun + b"\r\n") == [b"first"] * 2
+            assert bodies(client, 1, begun + b"Range: bytes=1-2\r\n\r\n") == [b"ir"]
+            assert bodies(client, 1, begun + b"Range: bytes=%d-\r\n\r\n" % (number % 5)) == [b"first"[number % 5 :]]
+            assert client.send(begun + b"If-None-Match: *\r\n\r\n").answer().status == 304
+            assert client.send(begun + b'If-Match: "other"\r\n\r\n').answer().status == 412
+            assert client.send(begun + b"If-Match: *\r\nX-Number: again\r\n\r\n").answer().body == b"first"
+
+
+def test_a_changed_file_is_seen_by_heads_that_differ(site: Site) -> None:
+    with site.connect() as client:
+        for number in range(100):
+            replace(site.root / "a.txt", b"%05d" % number)
+            for other in range(3):
+                request = GET[:-2] + b"X-Number: %d-%d\r\n\r\n" % (number, other)
+                assert bodies(client, 1, request) == [b"%05d" % number]
+
+
+def test_each_request_is_logged_with_its_own_headers(tmp_path: Path) -> None:
+    http = 'log_format own "$http_x_number $request_length";'
+    server = "access_log %FOLDER%/access.log own;"
+    with serving(tmp_path, server, http=http, files={"a.txt": b"first"}) as site, site.connect() as client:
+        for number in range(8, 12):
+            bodies(client, 1, GET[:-2] + b"X-Number: %d\r\n\r\n" % number)
+        until(lambda: site.log("access.log").count("\n") == 4)
+        size = len(GET) + len("X-Number: 8\r\n")
+        assert site.log("access.log").split() == [
+            "8", str(size), "9", str(size), "10", str(size + 1), "11", str(size + 1)
+        ]  # fmt: skip
+
+
+def test_connections_that_close_are_answered_so(site: Site) -> None:
+    closing = GET[:-2] + b"Connection: close\r\n\r\n"
+    for _ in range(6):
+        with site.connect() as client:
+            answer = client.send(closing).answer()
+            assert (answer.body, answer.get("Connection")) == (b"first", "close")
+            assert client.rest() == b""
+        with site.connect() as client:
+            assert [client.send(GET).answer().get("Connection") for _ in range(3)] == ["keep-alive"] * 3

@@ -107,6 +107,16 @@ def test_names_of_certificates_may_have_variables(site: Callable[..., Site], key
     assert 'cannot load certificate "' in live.log()
 
 
+def test_a_name_is_no_path(site: Callable[..., Site], keys: Path) -> None:
+    (keys / "below").mkdir(exist_ok=True)
+    named = "ssl_certificate %KEYS%/below/$ssl_server_name.pem; ssl_certificate_key %KEYS%/below/$ssl_server_name.key;"
+    live = site(f"{named} return 200 x;")
+    words = ["openssl", "s_client", "-connect", f"127.0.0.1:{live.ports[0]}", "-servername"]
+    done = subprocess.run([*words, "../localhost"], input=b"", capture_output=True, check=False, timeout=20)
+    assert b"no peer certificate available" in done.stdout
+    assert f'"{keys}/below/.pem"' in live.log()
+
+
 def test_a_locked_key_needs_its_password(site: Callable[..., Site], keys: Path, tmp_path: Path) -> None:
     (tmp_path / "words").write_text("wrong\nopen\n")
     pair = "ssl_certificate %KEYS%/localhost.pem; ssl_certificate_key %KEYS%/locked.key;"
@@ -248,8 +258,13 @@ REFUSED = [
     "%PAIR% ssl_session_cache nonsense;",
     "%PAIR% ssl_session_cache shared:a:1k;",
     "%PAIR% ssl_verify_client perhaps;",
-    "%PAIR% ssl_crl absent;",
     "%PAIR% ssl_conf_command Nonsense x;",
+    "%PAIR% ssl_conf_command Certificate absent;",
+    "%PAIR% ssl_password_file absent;",
+    "%PAIR% ssl_dhparam absent;",
+    "%PAIR% ssl_prefer_server_ciphers maybe;",
+    "listen 127.0.0.1:1 ssl; ssl_certificate $nonsense; ssl_certificate_key $nonsense;",
+    "listen 127.0.0.1:1 ssl; ssl_reject_handshake on;",
 ]
 
 

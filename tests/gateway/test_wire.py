@@ -1,12 +1,13 @@
 """Request heads: memos that stay bounded, limits, and two other parsers as oracles on random valid requests."""
 
 import random
+from unittest.mock import patch
 
 import httptools
 import pytest
 from aiohttp.http_parser import HttpRequestParser
 
-from gateway.http.headers import HeaderError, headers_of
+from gateway.http.headers import HeaderError, LineMemo, headers_of
 from gateway.http.uri import escape_args, escape_path, host_of, parse_path
 from gateway.http.wire import Head, ParserByHost, Policy, RequestError, RequestParser
 
@@ -230,3 +231,17 @@ def test_the_policy_is_that_of_the_server_that_the_host_names() -> None:
     assert parser.parse(long.replace(b"%b", b"b"), 0) is not None
     with pytest.raises(RequestError):
         parser.parse(long.replace(b"%b", b"a"), 0)
+
+
+@pytest.mark.parametrize("last", [b": no name", b"Host: again", b"X" * 9000 + b": too long"])
+def test_a_flood_of_lines_before_a_fault_is_not_read_once_per_line(last: bytes) -> None:
+    block = b"Host: h\r\n" + b"".join(b"X%d:\r\n" % number for number in range(3000))
+    parse_line = LineMemo.__missing__
+    with (
+        patch.object(LineMemo, "__missing__", autospec=True, side_effect=parse_line) as reading,
+        pytest.raises(RequestError) as refused,
+    ):
+        parse(b"GET / HTTP/1.1\r\n" + block + last + b"\r\n\r\n")
+    assert refused.value.head is not None and refused.value.head.host == b"h"
+    assert len(refused.value.head.headers.lines) == 3001
+    assert reading.call_count < 4 * 3002
