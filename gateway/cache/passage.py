@@ -33,6 +33,10 @@ class Destination(Protocol):
         """The server's name, with its port where that is not the usual one."""
 
     @property
+    def secure(self) -> bool:
+        """Whether it is reached over TLS."""
+
+    @property
     def uri(self) -> Callable[[Request], bytes]:
         """The URI as it is sent."""
 
@@ -40,7 +44,7 @@ class Destination(Protocol):
 class Exchange(Protocol):
     """A request's try at a server, whose head has come; a stream of its body."""
 
-    head: ResponseHead | None
+    head: ResponseHead
     error: Exception | None
     request: Request | None  # for the log, until it is over
     tunnel: bool

@@ -12,7 +12,7 @@ from typing import Any
 from gateway import log
 from gateway.cache import policy
 from gateway.cache.filling import Reader
-from gateway.cache.passage import TO, Passage
+from gateway.cache.passage import TO, Destination, Exchange, Passage
 from gateway.cache.store import Cache, Found
 from gateway.cache.storing import kept, release
 from gateway.cache.ticket import BYPASS, EXPIRED, HIT, MISS, NOTE, REVALIDATED, STALE, STATUS, UPDATING, Ticket
@@ -67,17 +67,20 @@ class Serving:
             return self._prepare(request, cache, to)
         return self._begin(request, cache, to)
 
-    async def _prepare(self, request: Request, cache: Cache, to: Any) -> Outcome:
+    async def _prepare(self, request: Request, cache: Cache, to: Destination) -> Outcome:
         """The key may hold the request's body, and a server that variables name."""
         if request.body is not None:
             await request.body.collect()
         outcome: Any = self._begin(request, cache, to if to is not None else await self.passage.find(request))
         return await outcome if hasattr(outcome, "send") else outcome  # type: ignore[no-any-return]
 
-    def _begin(self, request: Request, cache: Cache, to: Any) -> Any:
+    def _begin(self, request: Request, cache: Cache, to: Destination) -> Any:
         request.keep(TO, to)
         rules = self.rules
-        key = rules.key(request) if rules.key is not None else b"http://" + to.host_header + to.uri(request)
+        if rules.key is not None:
+            key = rules.key(request)
+        else:
+            key = (b"https://" if to.secure else b"http://") + to.host_header + to.uri(request)
         ticket = Ticket(cache, key)
         request.keep(NOTE, ticket)
         if rules.bypass and any_true(rules.bypass, request):
@@ -120,7 +123,7 @@ class Serving:
 
     # not in the cache, or not fresh
 
-    async def _missing(self, request: Request, ticket: Ticket, to: Any) -> Outcome:
+    async def _missing(self, request: Request, ticket: Ticket, to: Destination) -> Outcome:
         rules, marks = self.rules, ticket.cache.marks
         ticket.status = MISS
         state = marks.look(ticket.name)
@@ -174,7 +177,7 @@ class Serving:
         self._ours(request, response)
         return response
 
-    def _stale(self, request: Request, ticket: Ticket, to: Any, found: Found) -> Any:
+    def _stale(self, request: Request, ticket: Ticket, to: Destination, found: Found) -> Any:
         rules, marks, entry = self.rules, ticket.cache.marks, found.entry
         now = int(time.time())
         state = marks.look(ticket.name)
@@ -194,7 +197,7 @@ class Serving:
         ticket.status, ticket.found, ticket.revalidated = EXPIRED, found, rules.revalidate
         return self._fetch(request, ticket, to)
 
-    def _update(self, request: Request, ticket: Ticket, to: Any, found: Found) -> None:
+    def _update(self, request: Request, ticket: Ticket, to: Destination, found: Found) -> None:
         """`proxy_cache_background_update`: fetch it anew while the client has the old one."""
         later = Ticket(ticket.cache, ticket.key)
         later.name, later.status, later.mark = ticket.name, EXPIRED, ticket.mark
@@ -225,7 +228,7 @@ class Serving:
         request.main.keep(AFTER, after)
         apart(request, work)
 
-    async def _updated(self, copy: Request, ticket: Ticket, to: Any) -> None:
+    async def _updated(self, copy: Request, ticket: Ticket, to: Destination) -> None:
         try:
             outcome = await self._fetch(copy, ticket, to)
         except HttpError:
@@ -239,7 +242,7 @@ class Serving:
 
     # fetching
 
-    async def _fetch(self, request: Request, ticket: Ticket, to: Any) -> Outcome:
+    async def _fetch(self, request: Request, ticket: Ticket, to: Destination) -> Outcome:
         rules = self.rules
         if ticket.storable and self._beyond(request):
             ticket.refuse("range")
@@ -290,7 +293,7 @@ class Serving:
         seconds = policy.valid_for(self.rules.valid, status)
         return int(time.time()) + seconds if seconds else 0
 
-    def _answered(self, request: Request, ticket: Ticket, exchange: Any) -> Outcome:
+    def _answered(self, request: Request, ticket: Ticket, exchange: Exchange) -> Outcome:
         head, now = exchange.head, int(time.time())
         if ticket.status is EXPIRED and ticket.found is not None:
             if f"http_{head.status}" in self.rules.use_stale:
@@ -316,7 +319,7 @@ class Serving:
             release(ticket)
         return outcome
 
-    def _judge(self, request: Request, ticket: Ticket, exchange: Any, now: int) -> None:
+    def _judge(self, request: Request, ticket: Ticket, exchange: Exchange, now: int) -> None:
         """Whether an answer may be kept, and until when it is fresh."""
         head, verdict = exchange.head, ticket.answered
         assert verdict is not None

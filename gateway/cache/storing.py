@@ -1,12 +1,12 @@
 """Putting a server's answer into the cache: whole, or while it passes through to the client."""
 
 import time
-from typing import Any
 
 from gateway import log
 from gateway.cache.entry import Entry, head_bytes
 from gateway.cache.filling import Filling, Reader
 from gateway.cache.key import variant_of
+from gateway.cache.passage import Exchange
 from gateway.cache.policy import Verdict
 from gateway.cache.store import Writing
 from gateway.cache.ticket import Ticket
@@ -44,7 +44,7 @@ def release(ticket: Ticket, error: int = 0, until: int = 0) -> None:
         found.close()
 
 
-def kept(request: Request, ticket: Ticket, verdict: Verdict, exchange: Any, response: Response) -> None:
+def kept(request: Request, ticket: Ticket, verdict: Verdict, exchange: Exchange, response: Response) -> None:
     """Store an answer; its body, if it is still to come, goes through the file to the client."""
     name, variant = ticket.main, bytes(16)
     if verdict.vary:
@@ -77,7 +77,7 @@ def kept(request: Request, ticket: Ticket, verdict: Verdict, exchange: Any, resp
     response.body = _begun(request, ticket, writing, exchange)
 
 
-def _begun(request: Request, ticket: Ticket, writing: Writing, exchange: Any) -> Reader:
+def _begun(request: Request, ticket: Ticket, writing: Writing, exchange: Exchange) -> Reader:
     fillings, name = ticket.cache.fillings, ticket.name
     owner = lasting(request)  # the client may leave before the fill has ended
     if exchange.request is not None:

@@ -1,7 +1,7 @@
 """Pass requests to other servers: `proxy_pass` (ngx_http_proxy_module).
 
 Source: https://nginx.org/en/docs/http/ngx_http_proxy_module.html. What is not supported yet says so when it is
-configured; what has no effect without it (how to cache) is accepted and idle.
+configured; what has no effect here is accepted and idle.
 """
 
 from collections.abc import Callable, Sequence

@@ -109,7 +109,11 @@ class HeaderPlan:
         made: bytes | None = forms.get(self.names)
         if made is None:
             names = self.names
-            kept = [b"%b: %b\r\n" % item for item in headers.items if item[0].lower() not in names]
+            kept = [
+                line[: len(name)] + b": " + value + b"\r\n"
+                for line, (name, value) in zip(headers.lines, headers.pairs, strict=True)
+                if name not in names
+            ]
             made = forms[names] = b"".join(kept) + b"\r\n"
         return made
 

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from gateway.config.schema import ConfigError
-from tests.gateway.nginx import agrees, compiled, needs_nginx
 from tests.gateway.origin import LIMIT, Call, Origin, answer, origin
 from tests.gateway.tengine import Tengine, until
 
@@ -345,43 +343,6 @@ def test_the_sweep_runs_in_a_worker(server: Tengine, serving: Any) -> None:
 
     until(lambda: kept() <= 4)
     assert status_of(server.get("/c/11")) in ("HIT", "MISS")
-
-
-@needs_nginx
-@pytest.mark.parametrize(
-    "block",
-    [
-        "proxy_cache_path a keys_zone=one:1m;",
-        "proxy_cache_path a keys_zone=one:1m levels=1:2:2 inactive=1d max_size=1g min_free=1m use_temp_path=off;",
-        "proxy_cache_path a;",
-        "proxy_cache_path a levels=1:2;",
-        "proxy_cache_path a keys_zone=one:1m levels=3;",
-        "proxy_cache_path a keys_zone=one:1m levels=1:2:1:1;",
-        "proxy_cache_path a keys_zone=one;",
-        "proxy_cache_path a keys_zone=one:4k;",
-        "proxy_cache_path a keys_zone=one:x;",
-        "proxy_cache_path a keys_zone=one:1m inactive=x;",
-        "proxy_cache_path a keys_zone=one:1m max_size=x;",
-        "proxy_cache_path a keys_zone=one:1m use_temp_path=maybe;",
-        "proxy_cache_path a keys_zone=one:1m more=1;",
-        "proxy_cache_path a keys_zone=one:1m; proxy_cache_path b keys_zone=one:1m;",
-        "proxy_cache_valid x;",
-        "proxy_cache_valid 99 1m;",
-        "proxy_cache_valid any 1m; proxy_cache_valid 200 302 1h;",
-        "proxy_cache_use_stale wrong;",
-        "proxy_cache_methods GET NONE;",
-        "proxy_cache_path a keys_zone=one:1m; proxy_cache one;"
-        " server { listen 127.0.0.1:1; location / { proxy_pass http://127.0.0.1:1; proxy_cache off; } }",
-    ],
-)
-def test_mistakes_in_nginx_s_words(tmp_path: Path, block: str) -> None:
-    agrees(tmp_path, block)
-
-
-def test_an_unknown_cache_is_refused(tmp_path: Path) -> None:
-    block = "server { listen 127.0.0.1:1; location / { proxy_pass http://127.0.0.1:1; proxy_cache two; } }"
-    with pytest.raises(ConfigError, match='"proxy_cache" zone "two" is unknown in '):
-        compiled(tmp_path, block)
 
 
 def test_a_body_larger_than_memory_goes_by_the_file(server: Tengine, serving: Any) -> None:
