@@ -13,7 +13,7 @@ from typing import Any
 from gateway import log
 from gateway.http.body import RequestBody
 from gateway.http.flow import Later
-from gateway.http.message import ClientGone, HttpError, Redirect, Request, Response
+from gateway.http.message import RATE, ClientGone, HttpError, Redirect, Request, Response
 from gateway.http.pages import NOT_KEPT, SILENT, page, wire_status
 from gateway.http.report import report
 from gateway.http.router import Location, find
@@ -201,7 +201,9 @@ def _redirected(request: Request, redirect: Redirect) -> Any:
     if redirect.rewritten:
         return _at_location(request)
     request.internal = True
-    request.notes = None if request.main is request else request.notes
+    if request.notes is not None and request.main is request:
+        rate = request.notes.get(RATE)  # a field of nginx's request, not of a module's context: it stays
+        request.notes = None if rate is None else {RATE: rate}
     request.redirects += 1
     request.valid_location = True
     if not redirect.name:

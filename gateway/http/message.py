@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 Fields = list[tuple[bytes, bytes]]
 
 
+RATE = "rate"  # the note of a request's own limit in bytes a second; unlike a module's it outlives internal redirects
+
+
 class HttpError(Exception):
     """An answer by status alone: `error_page` may replace it, else the built-in page is sent.
 

@@ -360,6 +360,9 @@ zstd_ratio
 }
 
 PREFIXES: dict[str, str] = {
+    "headers": """
+sent_trailer_
+""",
     "upstream": """
 upstream_cookie_ upstream_http_
 """,

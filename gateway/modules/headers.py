@@ -8,9 +8,10 @@ from gateway.config.args import choice, seconds_of
 from gateway.config.schema import ANYWHERE, Arg, ConfigError, In, Place, Statement, Text, block, directive, many
 from gateway.http.dates import http_date, parse_date
 from gateway.http.message import Fields, Filter, Request, Response, Transform
-from gateway.module import Build, Module
+from gateway.module import Build, Compiled, Module, Variable
 
 _SAFE = frozenset({200, 201, 204, 206, 301, 302, 303, 304, 307, 308})  # other answers get a header only with `always`
+_SENT = "sent trailers"  # the note of the trailers made so far
 _EPOCH = b"Thu, 01 Jan 1970 00:00:01 GMT"
 _MAX = b"Thu, 31 Dec 2037 23:55:55 GMT"
 _DAY = 86400
@@ -129,10 +130,31 @@ def adding(conf: Headers, build: Build) -> Filter | None:
                 put(request, response, value(request))
         kept = [(name, value) for name, value, always in trailers if safe or always]
         if kept:
-            response.trailers = lambda: [(name, text) for name, value in kept if (text := value(request))]
+            response.trailers = lambda: _trailing(request, kept)
         return None
 
     return headers
+
+
+def _trailing(request: Request, wanted: list[tuple[bytes, Compiled]]) -> Fields:
+    """The trailers, made at the end of the body: each may name those before it."""
+    made: Fields = []
+    request.keep(_SENT, made)
+    for name, value in wanted:
+        text = value(request)
+        if text:
+            made.append((name, text))
+    return made
+
+
+def _sent_trailer(name: str) -> Variable:
+    lower = name.lower().replace("_", "-").encode()
+
+    def get(request: Request) -> bytes | None:
+        values = [value for field, value in request.main.note(_SENT, ()) if field.lower() == lower]
+        return b", ".join(values) if values else None
+
+    return Variable(get)
 
 
 def _inherited(build: Build, field: str, rule: str) -> tuple[Added, ...]:
@@ -244,4 +266,10 @@ def constant(conf: Headers, build: Build) -> bool:
     return all(build.text(text).constant is not None for text in texts)
 
 
-module = Module(name="headers", conf=Headers, filter=adding, steady=constant)
+module = Module(
+    name="headers",
+    conf=Headers,
+    filter=adding,
+    steady=constant,
+    prefixes={"sent_trailer_": _sent_trailer},
+)

@@ -10,7 +10,7 @@ import time
 from gateway import log
 from gateway.config.args import bytes_of, text
 from gateway.config.schema import ANYWHERE, In, Text, block, directive
-from gateway.http.message import Filter, Request, Response, Stream
+from gateway.http.message import RATE, Filter, Request, Response, Stream
 from gateway.http.report import report
 from gateway.module import Build, Module, Variable
 
@@ -85,7 +85,7 @@ def limiting(conf: LimitRate, build: Build) -> Filter:
     def limit_rate(request: Request, response: Response) -> Pacing | None:
         if request.main is not request or request.method == b"HEAD":
             return None
-        rate = request.note("limit_rate") or size(rate_of(request))
+        rate = request.note(RATE) or size(rate_of(request))
         if not rate:
             return None
         response.length = response.known_length()
@@ -100,13 +100,13 @@ def unlimited(conf: LimitRate, build: Build) -> bool:
 
 
 def _rate(request: Request) -> bytes | None:
-    return b"%d" % request.note("limit_rate", 0)
+    return b"%d" % request.note(RATE, 0)
 
 
 def _set_rate(request: Request, value: bytes | None) -> None:
     word = (value or b"").decode("latin-1")
     try:
-        request.keep("limit_rate", bytes_of(word))
+        request.keep(RATE, bytes_of(word))
     except ValueError:
         report(request, log.ERROR, f'invalid $limit_rate "{word}"')
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from gateway import log
 from gateway.http.dates import parse_date
-from gateway.http.message import ClientGone, Fields, HttpError, Outcome, Redirect, Request, Response
+from gateway.http.message import RATE, ClientGone, Fields, HttpError, Outcome, Redirect, Request, Response
 from gateway.http.pages import status_line
 from gateway.http.report import report
 from gateway.http.wire_response import ResponseHead
@@ -102,10 +102,15 @@ class AnswerPlan:
             return None
         return forms
 
-    def _obey(self, request: Request, response: Response, head: ResponseHead) -> None:
-        rate, charset = head.get(b"x-accel-limit-rate"), head.get(b"x-accel-charset")
+    def paced(self, request: Request, head: ResponseHead) -> None:
+        """X-Accel-Limit-Rate: how fast the answer may go, or that of the location it is redirected to."""
+        rate = head.get(b"x-accel-limit-rate")
         if rate is not None and rate.isdigit() and b"x-accel-limit-rate" not in self.ignored:
-            request.keep("limit_rate", int(rate))
+            request.keep(RATE, int(rate))
+
+    def _obey(self, request: Request, response: Response, head: ResponseHead) -> None:
+        self.paced(request, head)
+        charset = head.get(b"x-accel-charset")
         if charset is not None and b"x-accel-charset" not in self.ignored:
             response.charset = charset
 
@@ -212,6 +217,7 @@ def _moved(request: Request, exchange: Exchange, answers: AnswerPlan) -> Redirec
     if target is None:
         return None
     exchange.close()
+    answers.paced(request, head)
     request.error_fields = carried(head)
     if target.startswith(b"@"):
         return Redirect(name=target.decode("utf-8", "surrogateescape"))
