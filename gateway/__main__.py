@@ -92,7 +92,7 @@ def check(options: Options, *, dump: bool, quiet: bool) -> int:
     """`-t` and `-T`: say whether the configuration would do, and show it."""
     from gateway.config.bind import idle
     from gateway.net import listener
-    from gateway.process import cycle
+    from gateway.process import cycle, pidfile
 
     log.files.begin()
     try:
@@ -101,6 +101,7 @@ def check(options: Options, *, dump: bool, quiet: bool) -> int:
             log.say(f"nginx: the configuration file {options.file} syntax is ok")
         judged = cycle.judge(loaded, options)
         cycle.open_logs(judged)
+        pidfile.probe(judged.main.pid)
         listener.probe(judged.site.listens)
     except (ConfigError, log.LogError) as error:
         log.main.write(log.EMERG, str(error))

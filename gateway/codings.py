@@ -11,7 +11,7 @@ is compressed once, zlib -9, the smallest of them. So a level names an effort, n
 
 import contextlib
 import importlib.util
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -211,18 +211,20 @@ class Decoder:
 
     def feed(self, chunk: bytes) -> bytes:
         """Decode a piece. Raises CodingError."""
-        pieces = []
+        return b"".join(self.pieces(chunk))
+
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
+        """Decode a piece, step by step: a little input may make a thousand times as much. Raises CodingError."""
         try:
             for piece in self._step(chunk):
                 self.given += len(piece)
                 if self.max_size and self.given > self.max_size:
                     raise CodingError(f"the decoded body is larger than {self.max_size} bytes")
-                pieces.append(piece)
+                yield piece
         except CodingError:
             raise
         except Exception as error:  # zlib.error, brotli.error and ZstdError have no class in common
             raise CodingError(str(error)) from None
-        return b"".join(pieces)
 
     def flush(self) -> bytes:
         """Nothing is ever held back."""

@@ -64,6 +64,10 @@ class Lying:
         return name, os.path.join(above, name[len(self.folder) :])
 
 
+# what nginx prints before a dump: its verdict, and lines of its log
+_SPOKEN = re.compile(rb"nginx: |\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[")
+
+
 class Dumped(Lying):
     """The files in a dump: nothing else is read."""
 
@@ -82,7 +86,7 @@ def parts(data: bytes) -> dict[str, bytes]:
     """The files of a dump of `nginx -T`, in order; nothing if it is none. Before the first, nginx itself may speak."""
     marks = list(_PART.finditer(data))
     spoken = data[: marks[0].start()].split(b"\n") if marks else []
-    if not marks or not all(line.startswith(b"nginx: ") for line in spoken if line.strip()):
+    if not marks or not all(_SPOKEN.match(line) for line in spoken if line.strip()):
         return {}
     ends = [mark.start() for mark in marks[1:]] + [len(data)]
     found = {}

@@ -28,6 +28,8 @@ _TIME = re.compile(
 )
 _SECONDS = (31536000, 2592000, 604800, 86400, 3600, 60, 1, 0.001, 1)  # of each group
 
+SOCKET_PATH = 107  # bytes of a unix socket's name: sockaddr_un holds 108 with the final NUL
+
 
 def encode(text: str) -> bytes:
     """The bytes that a word of a configuration had in its file."""

@@ -45,6 +45,7 @@ _lex_file_object = _crossplane()
 
 BUFFER = 4096  # nginx's NGX_CONF_BUFFER, bytes: every word must be shorter
 LUA_SUFFIX = "_by_lua_block"
+DEEPEST = 300  # blocks in one another: what is read, bound and built recursively must not exhaust the interpreter
 
 # What means something to crossplane but nothing to nginx is hidden in the private use area while crossplane reads: in a
 # word, braces (`${name}`, `a}b`) and ASCII white space other than space, tab, CR and LF. Only words are touched.
@@ -176,6 +177,7 @@ class _Reader:
         self.source, self.paths, self.files = source, paths, files
         self.open: list[str] = []
         self.stopped = False
+        self.depth = 0
 
     def load(self, name: str) -> bytes:
         data = self.files.data(name)
@@ -230,8 +232,12 @@ class _Reader:
             return [Statement(name, (*args, body.text), None, _at(start, body.line), self.paths)]
         if end.text == ";":
             return [Statement(name, args, None, place, self.paths)]
+        if self.depth == DEEPEST:
+            return [self.mistake(f"blocks are nested more than {DEEPEST} deep, remove some", place)]
         block: list[Statement] = []
+        self.depth += 1
         self.fill(block, tokens, start, inner=True)
+        self.depth -= 1
         return [Statement(name, args, tuple(block), place, self.paths)]
 
     def included(self, args: tuple[str, ...], place: Place, *, block: bool) -> list[Statement]:

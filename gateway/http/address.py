@@ -3,10 +3,12 @@
 Source: https://nginx.org/en/docs/http/ngx_http_core_module.html#listen.
 """
 
+import os
 import re
 import socket
 from dataclasses import dataclass, field
 
+from gateway.config.args import SOCKET_PATH
 from gateway.config.schema import Arg, ConfigError, Place, Statement
 
 _NUMBERS = ("backlog", "setfib", "fastopen")
@@ -48,6 +50,10 @@ def _parse(statement: Statement) -> tuple[Address, ...]:
         if len(word) == 5:
             raise ConfigError(
                 f'no path in the unix domain socket in "{word}" of the "listen" directive', statement.place
+            )
+        if len(os.fsencode(word[5:])) > SOCKET_PATH:
+            raise ConfigError(
+                f'too long path in the unix domain socket in "{word}" of the "listen" directive', statement.place
             )
         return (Address("", 0, word[5:], options, statement.place),)
     host, ports = _split(word, statement.place)

@@ -177,6 +177,8 @@ def naming(conf: Charset, build: Build) -> Filter | None:
         kind = response.content_type
         if not kind or request.main is not request or (not every and kind.lower() not in types):
             return None
+        if response.status in (301, 302):  # nginx: an old browser would take it for the next page's
+            return None
         stated = response.charset
         if (stated is not None and not override) or response.find(b"content-encoding") is not None:
             return None

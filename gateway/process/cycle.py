@@ -17,6 +17,7 @@ from gateway.config.merge import merged
 from gateway.config.schema import ConfigError, Level
 from gateway.http.settings import Http
 from gateway.net.listener import ListenError, Listeners
+from gateway.process import pidfile
 from gateway.process import settings as settings_of
 from gateway.process.options import Options
 from gateway.process.settings import Events, Main, User
@@ -86,6 +87,7 @@ def prepare(options: Options, listeners: Listeners) -> Cycle:
         loaded = read(options)
         cycle = judge(loaded, options)
         errors = open_logs(cycle)
+        pidfile.probe(cycle.main.pid)
         make_folders(loaded.root, cycle.user)
         zones.prepare(cycle.site.shared, (cycle.user.uid, cycle.user.gid) if cycle.user is not None else None)
         listeners.open(cycle.site.listens, settings_of.workers(cycle.main))

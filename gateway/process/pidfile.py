@@ -32,6 +32,18 @@ def write(path: str) -> None:
         raise log.LogError(f'open() "{path}" failed {log.reason(error)}') from None
 
 
+def probe(path: str) -> None:
+    """See that the file can be written, and leave all as it was. Raises `LogError`."""
+    there = os.path.exists(path)
+    name = path if there else f"{path}.{os.getpid()}"
+    try:
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        if not there:
+            os.unlink(name)
+    except OSError as error:
+        raise log.LogError(f'open() "{path}" failed {log.reason(error)}') from None
+
+
 def _put(path: str, text: bytes) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:

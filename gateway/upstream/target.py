@@ -3,9 +3,11 @@
 Source: ngx_parse_url; its messages.
 """
 
+import os
 import socket
 from dataclasses import dataclass
 
+from gateway.config.args import SOCKET_PATH
 from gateway.upstream.balance import Peer
 
 
@@ -43,6 +45,8 @@ def parse_target(text: str, *, with_uri: bool, usual: int = 80) -> Target:
         path, _, uri = text[5:].partition(":") if with_uri else (text[5:], "", "")
         if not path:
             raise ValueError("no path in the unix domain socket")
+        if len(os.fsencode(path)) > SOCKET_PATH:
+            raise ValueError("too long path in the unix domain socket")
         return Target("", 0, path, uri, False, usual)
     address, uri = text, ""
     if with_uri:

@@ -149,6 +149,7 @@ def test_included_files_are_read_and_missing_ones_passed_over(tmp_path: Path) ->
 
 def test_a_dump_is_read_as_the_files_it_is_made_of(tmp_path: Path) -> None:
     text = (
+        "2026/11/30 10:00:00 [warn] 1#1: conflicting server name\n"
         "nginx: configuration file /etc/nginx/nginx.conf test is successful\n"
         "# configuration file /etc/nginx/nginx.conf:\nevents { }\nhttp { include conf.d/*.conf; include gone; }\n\n"
         "# configuration file /etc/nginx/conf.d/a.conf:\nserver {\n  nosuch on;\n}\n\n"

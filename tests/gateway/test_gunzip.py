@@ -1,5 +1,6 @@
 """gunzip: decoded for those who cannot, passed to those who can."""
 
+import asyncio
 import zlib
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from gateway import codings
+from gateway.modules.gunzip import Decoding
 from tests.gateway.nginx import agrees, needs_nginx
 from tests.gateway.test_gzip import TYPES, field
 
@@ -46,3 +48,33 @@ def test_a_broken_file_is_no_whole_answer(gateway: Any) -> None:
     assert all(answer.body != PLAIN or answer.framing != "chunked" for answer in answers)
     assert zlib.decompress(started.get("/broken.js", "Accept-Encoding: gzip").body[:10] + PACKED[10:], 31) == PLAIN
     assert "inflate() failed" in started.log("error.log")
+
+
+class Packed:
+    """A body that is there at once."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body, self.closed = body, False
+
+    async def read(self) -> bytes:
+        body, self.body = self.body, b""
+        return body
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_no_more_is_decoded_than_is_read() -> None:
+    size = 64 << 20
+    body = Packed(codings.encode("gzip", bytes(size), 9))
+    stream = Decoding().splice(body)
+    sizes: list[int] = []
+
+    async def whole() -> None:
+        while piece := await stream.read():
+            sizes.append(len(piece))
+
+    asyncio.run(whole())
+    assert sum(sizes) == size and max(sizes) <= codings.STEP
+    stream.close()
+    assert body.closed

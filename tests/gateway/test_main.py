@@ -202,6 +202,16 @@ def test_signals_to_nobody(server: Tengine) -> None:
     assert 'invalid PID number "x"' in (server.folder / "early.log").read_text()
 
 
+def test_a_pid_file_that_cannot_be_written_stops_the_test_and_the_start(server: Tengine) -> None:
+    conf = server.folder / "main.conf"
+    conf.write_text(conf.read_text().replace("/pid;", "/none/pid;"))
+    for words in (["-t"], []):
+        done = server.run(*words)
+        said = f'open() "{server.folder}/none/pid" failed (2: No such file or directory)'
+        assert done.returncode == 1 and b"Traceback" not in done.stderr
+        assert said in done.stderr.decode()
+
+
 @pytest.mark.parametrize("closed", ["0<&- 2>&-", "0<&- 1>&- 2>&-", "2>&-"])
 def test_standard_streams_may_be_closed(server: Tengine, closed: str) -> None:
     """Descriptor 2 must not become a socket: an error message would be sent to a client."""

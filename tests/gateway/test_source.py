@@ -6,7 +6,7 @@ import pytest
 
 from gateway.config.args import encode
 from gateway.config.schema import ConfigError, Paths, Statement
-from gateway.config.source import Source, broken, read
+from gateway.config.source import DEEPEST, Source, broken, read
 from tests.gateway.nginx import NGINX, needs_nginx, verdict
 
 LUA = Path("/usr/lib/nginx/modules/ngx_http_lua_module.so")
@@ -122,6 +122,12 @@ def test_include_of_itself(tmp_path: Path) -> None:
     source = reading(tmp_path, "a;\ninclude b.conf;", b_conf="\ninclude *.conf;")
     assert mistake(source) == f'"{tmp_path}/b.conf" includes itself in {tmp_path}/b.conf:2'
     assert source.statements[0].name == "a"
+
+
+def test_blocks_without_end(tmp_path: Path) -> None:
+    source = reading(tmp_path, "a {" * 5000)
+    assert mistake(source).startswith(f"blocks are nested more than {DEEPEST} deep")
+    assert mistake(source).endswith(f" in {tmp_path}/main.conf:1")
 
 
 def test_missing_main_file(tmp_path: Path) -> None:
