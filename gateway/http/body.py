@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from typing import IO
 
+from gateway import log
 from gateway.http.chunked import ChunkedDecoder, ChunkError
 from gateway.http.flow import Wait
 from gateway.http.message import HttpError
@@ -96,7 +97,11 @@ class RequestBody:
         if self.complete or self.error is not None:
             return data if self.error is None else b""
         decoder = self._decoder
-        rest = self._feed_counted(data) if decoder is None else self._feed_chunked(decoder, data)
+        try:
+            rest = self._feed_counted(data) if decoder is None else self._feed_chunked(decoder, data)
+        except OSError as error:
+            self._unwritten(error)
+            return b""
         if self._held > _UNREAD and not self._paused and not self.complete and not self._spilling:
             self._paused = True
             self.pause()
@@ -154,7 +159,8 @@ class RequestBody:
     def close(self) -> None:
         """Free the temporary file."""
         if self._file is not None:
-            self._file.close()
+            with contextlib.suppress(OSError):  # of what could not be written
+                self._file.close()
             self._file = None
             if self.in_file != "on":
                 with contextlib.suppress(OSError):
@@ -168,12 +174,20 @@ class RequestBody:
             raise HttpError(413)
         self._ask()
         self._spilling = True
-        if self._file is None and (self._held > self.buffer_size or self.in_file):
-            self._spill()
+        try:
+            if self._file is None and (self._held > self.buffer_size or self.in_file):
+                self._spill()
+        except OSError as error:
+            self._unwritten(error)
         self._flow()
         while not self.complete and self.error is None:
             self._waiter = Wait()
             await self._waiter
+        if self._file is not None and self.error is None:
+            try:
+                self._file.flush()
+            except OSError as error:
+                self._unwritten(error)
         if self.error is not None:
             raise self.error
 
@@ -247,6 +261,12 @@ class RequestBody:
         if self._paused:
             self._paused = False
             self.resume()
+
+    def _unwritten(self, error: OSError) -> None:
+        """The temporary file cannot take the body (a full disk): the answer is 500, and the rest of it is not read."""
+        what = f"({error.errno}: {error.strerror})"
+        log.main.write(log.CRIT, f'write() to temporary file "{self.path or self.temp_path}" failed {what}')
+        self.error = HttpError(500)
 
     def _spill(self) -> None:
         folder = self.temp_path or os.curdir

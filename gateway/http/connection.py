@@ -147,7 +147,8 @@ class Connection(asyncio.Protocol):
         service = self.service
         self.transport = transport
         service.counters.accepted += 1
-        if not service.admits(self):
+        peer = transport.get_extra_info("peername")
+        if not service.admits(self) or (peer is None and not self.listen.path):  # None: it was reset while it waited
             self.abort()
             return
         self.number = service.number()
@@ -155,7 +156,6 @@ class Connection(asyncio.Protocol):
         service.deadlines.add(self)
         self.started = time.time()
         self.deadline = service.now() + self.listen.default.location.settings.client_header_timeout
-        peer = transport.get_extra_info("peername")
         if self.listen.path:
             self.client = b"unix:"
             self.local = b"unix:" + self.listen.path.encode()

@@ -93,6 +93,12 @@ class Later:
         return wait.value
 
 
+def _forget(future: Any) -> None:
+    """Nobody waits for it any more: an error of it is no news for the log."""
+    if not future.cancelled():
+        future.exception()
+
+
 class Flow:
     """A coroutine that did not end in its first step."""
 
@@ -137,6 +143,7 @@ class Flow:
             waiting.resume = None
         elif waiting is not None:
             waiting.remove_done_callback(self._resume_from)
+            waiting.add_done_callback(_forget)
         self._step(error)
 
     def _step(self, error: BaseException | None) -> None:

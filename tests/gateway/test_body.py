@@ -1,8 +1,10 @@
 """Request bodies: framing, limits, spilling, streaming, back-pressure; and the chunked coding of both roles."""
 
+import os
 import random
 from collections.abc import Coroutine
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -196,3 +198,26 @@ def test_every_body_may_be_saved(tmp_path: Path, kept: str) -> None:
     assert reader.result == b"small" and Path(body.path).read_bytes() == b"small" and Path(body.path).parent == tmp_path
     body.close()
     assert Path(body.path).exists() == (kept == "on")
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_full_disk_is_an_error_of_the_server(tmp_path: Path, early: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    main = SimpleNamespace(write=lambda level, text: said.append(text))
+    monkeypatch.setattr("gateway.http.body.log", SimpleNamespace(main=main, CRIT=0))
+    body = RequestBody(300000)
+    body.buffer_size, body.temp_path = 100, str(tmp_path)
+    if early:
+        body.feed(b"x" * 200)
+    reader = Reader(body.collect())
+    if early:
+        assert body._file is not None
+        body._file.close()
+        body._file = open("/dev/full", "r+b", buffering=0)  # noqa: SIM115  # closed by the body
+    else:
+        monkeypatch.setattr("gateway.http.body._private", lambda path, flags: os.open("/dev/full", os.O_RDWR))
+    assert body.feed(b"x" * 200000) == b""
+    body.wake()
+    assert isinstance(reader.error, HttpError) and reader.error.status == 500
+    assert len(said) == 1 and "No space left on device" in said[0]
+    body.close()

@@ -1,6 +1,7 @@
 """Coroutines that wait without a Task: answered before or after they wait, thrown into, and with asyncio's futures."""
 
 import asyncio
+import gc
 from collections.abc import Coroutine
 from typing import Any
 
@@ -163,3 +164,24 @@ def test_deep_recursion_is_not_needed_for_many_answers_in_a_row() -> None:
     for wait in waits:
         wait.done()
     assert ended.errors == [None]
+
+
+def test_the_error_of_a_future_that_nobody_waits_for_any_more_is_not_reported() -> None:
+    loop = asyncio.new_event_loop()
+    reports: list[Any] = []
+    loop.set_exception_handler(lambda _loop, context: reports.append(context))
+    futures = [loop.create_future()]
+
+    async def body() -> None:
+        await futures[0]
+
+    flow, ended = begun(body())
+    flow.throw(TimeoutError())
+    futures.pop().set_exception(ConnectionResetError())
+    assert [type(error) for error in ended.errors] == [TimeoutError]
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    del flow, ended  # the error's traceback holds the future
+    gc.collect()
+    loop.close()
+    assert reports == []

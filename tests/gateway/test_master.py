@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,19 @@ def test_serves_and_stops_gracefully(server: Tengine) -> None:
     assert server.stop() == 0
     assert not (server.folder / "pid").exists()
     assert server.log().count("exited with code 0") == 2
+    assert no_alert(server)
+
+
+def test_connections_that_are_reset_before_they_are_accepted(server: Tengine) -> None:
+    server.start()
+    (worker,) = server.workers()
+    os.kill(worker, signal.SIGSTOP)
+    for _ in range(5):
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    os.kill(worker, signal.SIGCONT)
+    assert server.get().endswith("ok")
+    assert server.stop() == 0
     assert no_alert(server)
 
 
