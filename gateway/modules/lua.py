@@ -144,7 +144,11 @@ class Lua:
         default_text="5s",
     )
     lua_vm_memory_limit: int = directive(
-        In.HTTP, size(), 0, "The most memory that a worker's Lua may take; 0: any. (Not in OpenResty.)"
+        In.HTTP,
+        size(),
+        256 << 20,
+        "The most memory that a worker's Lua may take; 0: any. (Not in OpenResty.)",
+        default_text="256m",
     )
     lua_jit: bool = directive(
         In.HTTP,
