@@ -43,9 +43,13 @@ def _carry(fields: Fields, response: Response) -> None:
     """Add what outlives the answer that had it, unless the new one has its own."""
     own = {name.lower() for name, _ in response.fields}
     for name, value in fields:
-        if name.lower() in own:
+        lower = name.lower()
+        if lower in own:
             continue
-        if name != b"Location":
+        if lower == b"content-type":  # of an upstream that let another location answer; never an error page's
+            if response.status < 300:
+                response.content_type, response.charset = value, None
+        elif name != b"Location":
             response.fields.append((name, value))
         elif response.location is None:
             response.location = value

@@ -32,7 +32,9 @@ HIDDEN = frozenset(
 _OURS = frozenset((b"connection", b"content-length", b"content-type", b"keep-alive", b"transfer-encoding"))
 _REWRITTEN = (b"location", b"refresh", b"set-cookie")
 # what an answer with X-Accel-Redirect gives to the one that replaces it
-CARRIED = frozenset((b"accept-ranges", b"cache-control", b"content-disposition", b"expires", b"set-cookie"))
+CARRIED = frozenset(
+    (b"accept-ranges", b"cache-control", b"content-disposition", b"content-type", b"expires", b"set-cookie")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +145,9 @@ def _prepared(head: ResponseHead, hidden: frozenset[bytes]) -> Prepared:
     ours = status_line(head.status)
     reason = None if head.line == ours else head.line
     type_text = value if value != spelled else None
-    server = b"" if b"server" not in hidden and get(b"server") is not None else None
-    date = b"" if b"date" not in hidden and get(b"date") is not None else None
+    # where the server's own are passed on and there are none, nginx sends none
+    server = None if b"server" in hidden else b""
+    date = None if b"date" in hidden else b""
     return Prepared(
         head.status,
         reason,
@@ -170,7 +173,7 @@ def redirect_target(value: bytes) -> tuple[bytes, bytes | None]:
 
         path = unescape(path)
     unsafe = (
-        b"\0" in path or path.startswith(b"?") or b"/../" in path or path.endswith(b"/..") or path.startswith(b"../")
+        b"\0" in path or path.startswith(b"?") or b"/../" in path + b"/" or (path + b"/").startswith(b"../")
     )
     return (b"", None) if unsafe or not path else (path, args if mark else b"")
 
