@@ -52,7 +52,8 @@ def fetch(port: int, target: str) -> tuple[int, bytes]:
 def load(server: Server, case: Case, script: Path, seconds: float) -> tuple[float, float]:
     """CPU microseconds and requests per second under load; raises RuntimeError if an answer was not well."""
     url = f"http://127.0.0.1:{server.port}{case.target}"
-    command = [*servers.pinned(servers.LOAD_CORE), "wrk", "--timeout", "10s", "-t1", f"-c{CONNECTIONS}", f"-d{seconds:.0f}s"]
+    wrk = ["wrk", "--timeout", "10s", "-t1", f"-c{CONNECTIONS}", f"-d{seconds:.0f}s"]
+    command = [*servers.pinned(servers.LOAD_CORE), *wrk]
     if case.script:
         script.write_text(case.script)
         command += ["-s", str(script)]
