@@ -5,9 +5,9 @@ whoever asks meanwhile reads along. Then a second thread, of low priority, makes
 can do, which replaces the first.
 
 No stale byte is served: a variant answers only for the very body it was made of, or for one with the same modification
-time, size and inode (of a file in memory: the same bytes); a file that changed a moment ago is not kept, since the
-clock of the file system may not tell its next change apart; and the smallest variant must come from bytes with the same
-digest as the fast one.
+time, size, inode and time of change (of a file in memory: the same bytes); a file that changed a moment ago is not
+kept, since the clock of the file system may not tell its next change apart; and the smallest variant must come from
+bytes with the same digest as the fast one.
 
 All tables are touched on the event loop's thread only; the threads hand their results over by `call_soon_threadsafe`.
 """
@@ -43,12 +43,12 @@ NICE = 10  # of the second thread
 class Variant:
     """One file in one coding. While it is still being made `data` is None and `growing` is not."""
 
-    __slots__ = ("best", "coding", "data", "digest", "growing", "inode", "mtime", "size", "source", "used")
+    __slots__ = ("best", "coding", "data", "digest", "growing", "identity", "mtime", "size", "source", "used")
 
     def __init__(self, coding: str, body: FileBody) -> None:
         self.coding, self.mtime, self.size = coding, body.mtime, body.length
         self.source = body if body.data is not None else None  # one object as long as the file does not change
-        self.inode = 0  # of a file that is not in memory
+        self.identity = (0, 0)  # of a file that is not in memory
         self.data: bytes | None = None
         self.digest = b""
         self.growing: Growing | None = None
@@ -146,7 +146,7 @@ class Variants:
         if entry.mtime != body.mtime or entry.size != body.length or body.offset:
             return False
         if body.data is None:
-            return entry.source is None and os.fstat(body.fd).st_ino == entry.inode
+            return entry.source is None and _identity(body.fd) == entry.identity
         if entry.source is None or _digest(body.data) != entry.digest:
             return False
         entry.source = body  # read again by its cache
@@ -164,7 +164,7 @@ class Variants:
         data = body.data
         if data is None:
             data = _read(body.fd, body.length)
-            entry.inode = os.fstat(body.fd).st_ino
+            entry.identity = _identity(body.fd)
         if len(data) != body.length:
             return False
         entry.data = codings.encode(entry.coding, data, codings.FAST[entry.coding])
@@ -179,7 +179,7 @@ class Variants:
         except OSError:
             return False
         growing = entry.growing = Growing()
-        entry.inode = source.inode
+        entry.identity = source.identity
         path, coding = body.path, entry.coding
         if _settled(body.mtime):
             self._replace(path, entry)
@@ -302,12 +302,12 @@ class Thread:
 class _Source:
     """The bytes of a file as they were when it was opened, for a thread: its data, or a descriptor of its own."""
 
-    __slots__ = ("data", "fd", "inode", "length", "mtime")
+    __slots__ = ("data", "fd", "identity", "length", "mtime")
 
     def __init__(self, body: FileBody) -> None:
         self.data, self.length, self.mtime = body.data, body.length, body.mtime
         self.fd = -1 if body.data is not None else os.dup(body.fd)
-        self.inode = os.fstat(self.fd).st_ino if self.fd >= 0 else 0
+        self.identity = _identity(self.fd) if self.fd >= 0 else (0, 0)
 
     def pieces(self) -> Iterator[bytes]:
         """The file piece by piece. Raises OSError if it changed meanwhile."""
@@ -323,7 +323,7 @@ class _Source:
         """Raise OSError if the file is another by now."""
         if self.fd >= 0:
             found = os.fstat(self.fd)
-            if found.st_size != self.length or found.st_mtime != self.mtime:
+            if found.st_size != self.length or found.st_mtime != self.mtime or _identity(self.fd) != self.identity:
                 raise OSError("file was changed while it was compressed")
 
     def close(self) -> None:
@@ -355,6 +355,12 @@ def _weight(entry: Variant) -> int:
     if entry.data is None:
         return 0
     return len(entry.data) + OVERHEAD + (entry.size if entry.source is not None else 0)
+
+
+def _identity(fd: int) -> tuple[int, int]:
+    """Inode and time of the last change of an open file: unlike the modification time, it cannot be set back."""
+    found = os.fstat(fd)
+    return found.st_ino, found.st_ctime_ns
 
 
 def _settled(mtime: float) -> bool:

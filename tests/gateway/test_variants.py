@@ -188,6 +188,29 @@ def test_what_a_variant_answers_for(tmp_path: Path, memory: bool) -> None:
     run(check)
 
 
+def test_a_file_rewritten_in_place_with_its_time_restored(tmp_path: Path) -> None:
+    """Same name, inode, size and modification time: the time of change still tells."""
+
+    async def scene() -> None:
+        store = Variants(1 << 20)
+        HeldBack(store)
+        path = written(tmp_path / "f", TEXT * 3000)
+        body = opened(path)
+        entry = store.make(body, "gzip")
+        assert entry is not None and store.answers(entry, body)
+        body.close()
+        while path.stat().st_ctime_ns == os.stat(written(tmp_path / "g", b"")).st_ctime_ns:
+            await asyncio.sleep(0.002)  # a tick of the file system's clock
+        with path.open("r+b") as file:
+            file.write(TEXT.upper() * 3000)
+        os.utime(path, (OLD, OLD))
+        body = opened(path)
+        assert not store.answers(entry, body)
+        body.close()
+
+    run(scene)
+
+
 def test_a_file_changed_just_now_is_not_kept(tmp_path: Path) -> None:
     async def check() -> None:
         store = Variants(64 << 20)
